@@ -1,0 +1,2 @@
+//! Weir.
+fn main() {}
