@@ -1,0 +1,337 @@
+//! Decides the next steps for one pool: the one place that decides.
+//!
+//! The rules are numbered as in `docs/rollouts.md`; each pass below names those it holds. The plan
+//! says why for each step and what is waited for otherwise; carrying it out is somebody else's
+//! work, and the next look is the only feedback. Read `census.rs` next: it classifies.
+
+mod census;
+mod order;
+mod step;
+mod wait;
+
+use jiff::{SignedDuration, Timestamp};
+
+pub use census::{Bounds, Census, Member, Model, Standing};
+pub use step::{Action, Reason, Step};
+pub use wait::{Wait, WaitingOn};
+
+use crate::observed::{Departure, Observed, Provisioning, Reading, ScaleSet};
+
+/// How soon a turn is taken again while Azure works for the pool.
+///
+/// Azure announces nothing, so the end of a creation or deletion is found by listing. A listing
+/// costs one of 10 tokens a minute per scale set (docs/azure.md, "Throttling"): one each 10 s
+/// leaves four for everybody else.
+pub const AZURE_POLL: SignedDuration = SignedDuration::from_secs(10);
+
+/// How long a drained instance may wait for others to share its delete request.
+///
+/// Azure refuses a second delete while one runs, so whoever comes 5 s late pays for a whole
+/// deletion (about a minute). Waiting this long costs less than that and no slot stays idle longer.
+pub const DELETE_LINGER: SignedDuration = SignedDuration::from_secs(10);
+
+/// What is to be done now, and why no more than that.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// In order. Each is worth doing whatever becomes of the one before.
+    pub steps: Vec<Step>,
+    /// Why no more than that: what is waited for.
+    pub waits: Vec<Wait>,
+    /// When to look again if nothing is heard before; `None` means that nothing is under way.
+    pub look_again: Option<Timestamp>,
+}
+
+/// Decides the next steps for one pool. Total: every [`Observed`] has a plan.
+#[must_use]
+pub fn plan(observed: &Observed) -> Plan {
+    let mut plan = Plan::default();
+    decide(observed, &mut plan);
+    plan.look_again = look_again(observed.at, &plan);
+    plan
+}
+
+fn decide(observed: &Observed, plan: &mut Plan) {
+    let scale_set = match &observed.scale_set {
+        Reading::Unknown(why) => return plan.waits.push(Wait::unread(why)),
+        Reading::Known(scale_set) => scale_set.as_ref(),
+    };
+    let Some(scale_set) = scale_set else {
+        return without_scale_set(observed, plan);
+    };
+    if observed.pool.deleting || scale_set.provisioning == Provisioning::Deleting {
+        return tear_down(observed, scale_set, plan);
+    }
+    let instances = match &observed.instances {
+        Reading::Unknown(why) => return plan.waits.push(Wait::unread(why)),
+        Reading::Known(instances) => instances,
+    };
+    let census = Census::take(observed, scale_set, instances);
+    record(&census, plan);
+    if let Reading::Unknown(why) = &observed.nodes {
+        return plan.waits.push(Wait::unread(why));
+    }
+    let hold = never_served(&census);
+    let write = capacity_write(&census, hold);
+    plan.steps.extend(write);
+    let delete = batched_delete(&census, plan);
+    plan.steps.extend(delete);
+    remove(&census, hold, plan);
+    wait::explain(&census, plan);
+}
+
+/// R19, R20: nothing is left in Azure, or nothing was made yet.
+fn without_scale_set(observed: &Observed, plan: &mut Plan) {
+    for machine in &observed.orphans {
+        plan.steps
+            .push(Step::release(&machine.name, Reason::InstanceGone));
+    }
+    if !observed.pool.deleting {
+        let capacity = observed.pool.replicas;
+        plan.steps.push(Step::new(
+            Action::CreateScaleSet { capacity },
+            Reason::NoScaleSet,
+        ));
+    } else if observed.orphans.is_empty() {
+        plan.steps
+            .push(Step::new(Action::ReleasePool, Reason::NothingLeft));
+    }
+}
+
+/// R5, R20: the whole set goes only with its pool, and then nothing is drained one by one.
+fn tear_down(observed: &Observed, scale_set: &ScaleSet, plan: &mut Plan) {
+    if observed.pool.deleting && scale_set.provisioning != Provisioning::Deleting {
+        plan.steps
+            .push(Step::new(Action::DeleteScaleSet, Reason::PoolDeleted));
+    }
+    plan.waits.push(Wait::new(WaitingOn::ScaleSetGone));
+}
+
+/// The objects of the management cluster follow the instances: one machine each.
+fn record(census: &Census<'_>, plan: &mut Plan) {
+    for member in &census.members {
+        if member.instance.machine.is_none() && !member.instance.is_being_deleted() {
+            let instance = member.instance.id.clone();
+            plan.steps.push(Step::new(
+                Action::AddMachine { instance },
+                Reason::NoMachine,
+            ));
+        }
+    }
+    for machine in &census.observed.orphans {
+        plan.steps
+            .push(Step::release(&machine.name, Reason::InstanceGone));
+    }
+}
+
+/// R11: a revision of which nothing ever served is not spread further.
+///
+/// Returns how many of its instances broke, once they fill the budget of one round.
+fn never_served(census: &Census<'_>) -> Option<u32> {
+    let broken = census.count(|m| m.is(Model::Current) && m.is_broken());
+    let serving = census.count(|m| m.is(Model::Current) && m.is_available());
+    let round = (census.bounds.surge + census.bounds.unavailable).max(1);
+    (serving == 0 && broken >= round.min(census.bounds.replicas.max(1))).then_some(broken)
+}
+
+/// R1, R12: one write carries the new model and as much new capacity as is needed and allowed.
+fn capacity_write(census: &Census<'_>, hold: Option<u32>) -> Option<Step> {
+    let raise = if hold.is_some() {
+        0
+    } else {
+        census.needed().min(census.headroom())
+    };
+    let capacity = census.scale_set.capacity + raise;
+    if !census.model_is_current() {
+        return Some(Step::new(
+            Action::UpdateModel { capacity },
+            Reason::ModelChanged,
+        ));
+    }
+    let because = if census.count(|m| m.is(Model::Old)) > 0 {
+        Reason::Surge {
+            replicas: census.bounds.replicas,
+            surge: census.bounds.surge,
+        }
+    } else {
+        Reason::TooFew {
+            replicas: census.bounds.replicas,
+        }
+    };
+    (raise > 0).then(|| Step::new(Action::RaiseCapacity { to: capacity }, because))
+}
+
+/// R3, R4, R8: instances whose drain is over are deleted by id, together, one request at a time.
+fn batched_delete(census: &Census<'_>, plan: &mut Plan) -> Option<Step> {
+    let at = census.observed.at;
+    let drained: Vec<_> = census
+        .members
+        .iter()
+        .filter_map(|m| Some((m, m.drained_since()?)))
+        .collect();
+    let first = drained.iter().map(|(_, since)| *since).min()?;
+    if census.members.iter().any(|m| m.instance.is_being_deleted()) {
+        plan.waits.push(Wait::new(WaitingOn::DeleteUnderWay {
+            count: drained.len() as u32,
+        }));
+        return None;
+    }
+    let others_drain = census.members.iter().any(Member::drains_freely);
+    if others_drain && at < first + DELETE_LINGER {
+        let on = WaitingOn::Batch {
+            count: drained.len() as u32,
+        };
+        plan.waits.push(Wait {
+            on,
+            since: Some(first),
+            until: Some(first + DELETE_LINGER),
+        });
+        return None;
+    }
+    let instances = drained.iter().map(|(m, _)| m.instance.id.clone()).collect();
+    Some(Step::new(
+        Action::DeleteInstances { instances },
+        Reason::Drained,
+    ))
+}
+
+/// Who goes: those that cost nothing first, then as many available ones as the floor allows.
+fn remove(census: &Census<'_>, hold: Option<u32>, plan: &mut Plan) {
+    let mut going = broken_ones(census, hold, plan);
+    going.extend(surplus(census, &going));
+    if census.model_is_current() {
+        going.extend(abandoned(census));
+        if hold.is_none() {
+            going.extend(order::old_and_serving(census));
+        }
+    }
+    let mut allowed = census.allowed_to_lose();
+    for (member, because) in going {
+        if member.is_available() {
+            if allowed == 0 {
+                continue;
+            }
+            allowed -= 1;
+        }
+        if plan.removes(&member.instance.id) {
+            continue;
+        }
+        let instance = member.instance.id.clone();
+        plan.steps
+            .push(Step::new(Action::RemoveMachine { instance }, because));
+    }
+}
+
+type Going<'c, 'o> = Vec<(&'c Member<'o>, Reason)>;
+
+/// R11 and R10: broken instances go at once, one at a time when many break together.
+fn broken_ones<'c, 'o>(
+    census: &'c Census<'o>,
+    hold: Option<u32>,
+    plan: &mut Plan,
+) -> Going<'c, 'o> {
+    let at = census.observed.at;
+    let spare = census.count(|m| m.is(Model::Current) && !m.is_leaving()) > census.bounds.replicas;
+    let mut going = Going::new();
+    for member in order::fittest_to_go(census, Member::is_broken) {
+        let old = member.is(Model::Old);
+        if old && !census.model_is_current() {
+            continue;
+        }
+        let retry_at = member.retry_at(&census.observed.pool);
+        if !old && hold.is_some() && !spare && at < retry_at {
+            let on = WaitingOn::Retry {
+                instance: member.instance.id.clone(),
+            };
+            plan.waits.push(Wait {
+                on,
+                since: None,
+                until: Some(retry_at),
+            });
+            continue;
+        }
+        going.push((
+            member,
+            Reason::Broken {
+                why: member.broken_because(),
+            },
+        ));
+    }
+    let leaving = census.count(Member::is_leaving);
+    if census.brake_is_on() && hold.is_none() {
+        let broken = census.count(Member::is_broken);
+        let free = usize::from(leaving == 0);
+        if going.len() > free {
+            plan.waits.push(Wait::new(WaitingOn::Brake { broken }));
+        }
+        going.truncate(free);
+    }
+    going
+}
+
+/// R15, R16: how the pool gets down to what the user asks, when it has more than that.
+fn surplus<'c, 'o>(census: &'c Census<'o>, going: &Going<'c, 'o>) -> Going<'c, 'o> {
+    let counted = |m: &Member<'_>| {
+        !m.is_leaving()
+            && (m.is(Model::Current) || !census.model_is_current())
+            && !going
+                .iter()
+                .any(|(gone, _)| gone.instance.id == m.instance.id)
+    };
+    let count = census.count(counted).saturating_sub(census.bounds.replicas);
+    order::fittest_to_go(census, |m| counted(m) && !m.instance.protected)
+        .into_iter()
+        .take(count as usize)
+        .map(|member| {
+            (
+                member,
+                Reason::Surplus {
+                    replicas: census.bounds.replicas,
+                },
+            )
+        })
+        .collect()
+}
+
+/// R14: instances of an abandoned revision that serve nobody yet are not waited for.
+fn abandoned<'c, 'o>(census: &'c Census<'o>) -> Going<'c, 'o> {
+    order::fittest_to_go(census, |m| m.is(Model::Old) && m.is_starting())
+        .into_iter()
+        .map(|member| (member, Reason::Abandoned))
+        .collect()
+}
+
+impl Plan {
+    /// Returns whether the plan sends this instance away.
+    #[must_use]
+    pub fn removes(&self, id: &str) -> bool {
+        self.steps.iter().any(|step| match &step.action {
+            Action::RemoveMachine { instance } => instance == id,
+            _ => false,
+        })
+    }
+
+    /// Returns whether there is nothing to do and nothing to wait for.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.steps.is_empty() && self.waits.is_empty()
+    }
+}
+
+fn look_again(at: Timestamp, plan: &Plan) -> Option<Timestamp> {
+    let polled = plan.waits.iter().any(|wait| wait.on.is_polled());
+    let written = plan.steps.iter().any(|step| step.action.is_azure_write());
+    let poll = (polled || written).then_some(at + AZURE_POLL);
+    plan.waits
+        .iter()
+        .filter_map(|wait| wait.until)
+        .chain(poll)
+        .min()
+}
+
+/// Returns since when a machine's drain is over; `None` while it is not.
+fn drained_since(departure: &Departure) -> Option<Timestamp> {
+    match departure {
+        Departure::Drained { since } => Some(*since),
+        Departure::Staying | Departure::Draining { .. } => None,
+    }
+}

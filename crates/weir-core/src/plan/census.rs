@@ -1,0 +1,344 @@
+//! Classifies every instance once, and counts.
+
+use jiff::Timestamp;
+
+use super::drained_since;
+use crate::observed::{Departure, Instance, Node, Observed, Pool, Power, Provisioning, ScaleSet};
+
+/// What the pool's numbers allow at this moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// How many instances there are to be.
+    pub replicas: u32,
+    /// How many more may exist.
+    pub surge: u32,
+    /// How many fewer may be available because of us.
+    pub unavailable: u32,
+}
+
+impl Bounds {
+    /// Resolves the pool's limits against its replicas.
+    ///
+    /// Surge rounds up and unavailable rounds down; if both come out 0, one may be unavailable,
+    /// as in a Deployment, since otherwise nothing could ever be replaced.
+    #[must_use]
+    pub fn of(pool: &Pool) -> Bounds {
+        let replicas = pool.replicas;
+        let surge = pool.max_surge.round_up(replicas);
+        let unavailable = pool.max_unavailable.round_down(replicas);
+        let unavailable = if surge == 0 {
+            unavailable.max(1)
+        } else {
+            unavailable
+        };
+        Bounds {
+            replicas,
+            surge,
+            unavailable: unavailable.min(replicas),
+        }
+    }
+
+    /// Returns how many instances must stay available (R2).
+    #[must_use]
+    pub fn floor(self) -> u32 {
+        self.replicas - self.unavailable
+    }
+
+    /// Returns how many instances may exist at once (R1).
+    #[must_use]
+    pub fn ceiling(self) -> u32 {
+        self.replicas + self.surge
+    }
+}
+
+/// What an instance is worth at this moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Its node has been Ready for long enough: the only standing that counts as available.
+    Serving,
+    /// Made, and not yet serving.
+    Starting {
+        /// When it will have taken too long, or will have been Ready long enough.
+        due: Timestamp,
+    },
+    /// Was serving; its node is not Ready for less than its limit.
+    Unready {
+        /// When it counts as broken.
+        due: Timestamp,
+    },
+    /// Will not serve again by itself.
+    Broken {
+        /// Since when, as far as can be told.
+        since: Timestamp,
+        /// Why, in words for people.
+        why: String,
+    },
+    /// On its way out.
+    Leaving,
+}
+
+/// Whether an instance has the revision that is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Model {
+    /// It has.
+    Current,
+    /// It has another one, or none that is known.
+    Old,
+}
+
+/// One instance, classified.
+#[derive(Clone, Debug)]
+pub struct Member<'o> {
+    /// The instance.
+    pub instance: &'o Instance,
+    /// What it is worth.
+    pub standing: Standing,
+    /// Whether it has the wanted revision.
+    pub model: Model,
+}
+
+/// All instances of the pool, classified, with the numbers that decisions need.
+#[derive(Clone, Debug)]
+pub struct Census<'o> {
+    /// Where it was taken from.
+    pub observed: &'o Observed,
+    /// The scale set.
+    pub scale_set: &'o ScaleSet,
+    /// In the order of the ids.
+    pub members: Vec<Member<'o>>,
+    /// The pool's numbers.
+    pub bounds: Bounds,
+}
+
+impl<'o> Census<'o> {
+    /// Classifies the instances.
+    #[must_use]
+    pub fn take(
+        observed: &'o Observed,
+        scale_set: &'o ScaleSet,
+        instances: &'o [Instance],
+    ) -> Census<'o> {
+        let members = instances
+            .iter()
+            .map(|instance| Member {
+                instance,
+                standing: standing(instance, &observed.pool, observed.at),
+                model: model(instance, &observed.pool),
+            })
+            .collect();
+        Census {
+            observed,
+            scale_set,
+            members,
+            bounds: Bounds::of(&observed.pool),
+        }
+    }
+
+    /// Counts the members that a claim is true of.
+    #[must_use]
+    pub fn count(&self, claim: impl Fn(&Member<'o>) -> bool) -> u32 {
+        self.members.iter().filter(|member| claim(member)).count() as u32
+    }
+
+    /// Returns whether the scale set makes instances of the wanted revision.
+    #[must_use]
+    pub fn model_is_current(&self) -> bool {
+        self.scale_set.revision.as_ref() == Some(&self.observed.pool.revision)
+    }
+
+    /// Returns how many instances are available.
+    #[must_use]
+    pub fn available(&self) -> u32 {
+        self.count(Member::is_available)
+    }
+
+    /// Returns how many instances have been asked of Azure and are not listed yet.
+    #[must_use]
+    pub fn pending(&self) -> u32 {
+        self.scale_set
+            .capacity
+            .saturating_sub(self.count(|m| !m.instance.is_being_deleted()))
+    }
+
+    /// Returns how many instances exist or will, those being deleted included (R1).
+    #[must_use]
+    pub fn total(&self) -> u32 {
+        self.members.len() as u32 + self.pending()
+    }
+
+    /// Returns how many more instances may be asked for (R1).
+    #[must_use]
+    pub fn headroom(&self) -> u32 {
+        self.bounds.ceiling().saturating_sub(self.total())
+    }
+
+    /// Returns how many instances of the wanted revision are still to be made (R12).
+    #[must_use]
+    pub fn needed(&self) -> u32 {
+        let good = self.count(|m| m.is(Model::Current) && !m.is_broken() && !m.is_leaving());
+        let coming = if self.model_is_current() {
+            self.pending()
+        } else {
+            0
+        };
+        self.bounds.replicas.saturating_sub(good + coming)
+    }
+
+    /// Returns how many available instances may go (R2).
+    #[must_use]
+    pub fn allowed_to_lose(&self) -> u32 {
+        self.available().saturating_sub(self.bounds.floor())
+    }
+
+    /// Returns whether so many instances are broken that the cause is likely outside them (R10).
+    #[must_use]
+    pub fn brake_is_on(&self) -> bool {
+        3 * self.count(Member::is_broken) > self.bounds.replicas
+    }
+}
+
+impl Member<'_> {
+    /// Returns whether it counts for the floor.
+    #[must_use]
+    pub fn is_available(&self) -> bool {
+        self.standing == Standing::Serving
+    }
+
+    /// Returns whether it will not serve again by itself.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        matches!(self.standing, Standing::Broken { .. })
+    }
+
+    /// Returns whether it has not served yet and still may.
+    #[must_use]
+    pub fn is_starting(&self) -> bool {
+        matches!(self.standing, Standing::Starting { .. })
+    }
+
+    /// Returns whether it is on its way out.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.standing == Standing::Leaving
+    }
+
+    /// Returns whether it has this model.
+    #[must_use]
+    pub fn is(&self, model: Model) -> bool {
+        self.model == model
+    }
+
+    /// Returns since when it could be deleted in Azure; `None` if it may not be, or is already.
+    #[must_use]
+    pub fn drained_since(&self) -> Option<Timestamp> {
+        if self.instance.is_being_deleted() {
+            return None;
+        }
+        drained_since(&self.instance.machine.as_ref()?.departure)
+    }
+
+    /// Returns whether its drain is under way and nothing is known to hold it up.
+    #[must_use]
+    pub fn drains_freely(&self) -> bool {
+        let departure = self
+            .instance
+            .machine
+            .as_ref()
+            .map(|machine| &machine.departure);
+        matches!(
+            departure,
+            Some(Departure::Draining {
+                blocked_by: None,
+                ..
+            })
+        ) && !self.instance.is_being_deleted()
+    }
+
+    pub(super) fn broken_because(&self) -> String {
+        match &self.standing {
+            Standing::Broken { why, .. } => why.clone(),
+            _ => String::new(),
+        }
+    }
+
+    /// Returns when a broken instance of a revision that never served may be tried anew.
+    ///
+    /// After twice the join limit, so that a bad image costs a few machines an hour and a passing
+    /// fault of the platform still heals without a person.
+    pub(super) fn retry_at(&self, pool: &Pool) -> Timestamp {
+        match &self.standing {
+            Standing::Broken { since, .. } => *since + pool.join_limit * 2,
+            _ => Timestamp::MIN,
+        }
+    }
+}
+
+fn model(instance: &Instance, pool: &Pool) -> Model {
+    if instance.revision.as_ref() == Some(&pool.revision) {
+        Model::Current
+    } else {
+        Model::Old
+    }
+}
+
+fn standing(instance: &Instance, pool: &Pool, at: Timestamp) -> Standing {
+    if instance.is_leaving() {
+        return Standing::Leaving;
+    }
+    if instance.power == Power::Stopped {
+        let why = "the virtual machine is stopped".to_owned();
+        return Standing::Broken {
+            since: instance.created,
+            why,
+        };
+    }
+    match &instance.node {
+        Some(node) if node.ready => ready_standing(node, pool, at),
+        Some(node) => unready_standing(instance, node, pool, at),
+        None => nodeless_standing(instance, pool, at),
+    }
+}
+
+fn ready_standing(node: &Node, pool: &Pool, at: Timestamp) -> Standing {
+    let settled = node.since + pool.min_ready;
+    if settled > at {
+        return Standing::Starting { due: settled };
+    }
+    // A cordon of ours on an instance that stays is about to be undone; it takes no new pods now.
+    if node.cordoned_by_us {
+        Standing::Unready {
+            due: at + pool.unready_limit,
+        }
+    } else {
+        Standing::Serving
+    }
+}
+
+fn unready_standing(instance: &Instance, node: &Node, pool: &Pool, at: Timestamp) -> Standing {
+    let join_due = instance.created + pool.join_limit;
+    if at < join_due {
+        return Standing::Starting { due: join_due };
+    }
+    let due = node.since + pool.unready_limit;
+    if at < due {
+        return Standing::Unready { due };
+    }
+    let why = format!("node {} has not been Ready since {}", node.name, node.since);
+    Standing::Broken { since: due, why }
+}
+
+fn nodeless_standing(instance: &Instance, pool: &Pool, at: Timestamp) -> Standing {
+    if let Provisioning::Failed(code) = &instance.provisioning {
+        let why = format!("Azure reports {code}");
+        return Standing::Broken {
+            since: instance.created,
+            why,
+        };
+    }
+    let due = instance.created + pool.join_limit;
+    if at < due {
+        return Standing::Starting { due };
+    }
+    let why = "no node of it is in the cluster".to_owned();
+    Standing::Broken { since: due, why }
+}

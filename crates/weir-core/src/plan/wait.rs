@@ -1,0 +1,272 @@
+//! What keeps a plan from doing more, in words that status, events and the terminal share.
+
+use std::fmt;
+
+use jiff::Timestamp;
+
+use super::{Census, Member, Model, Plan, Standing};
+use crate::observed::{Departure, Provisioning};
+
+/// One thing that is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// What, and on whom.
+    pub on: WaitingOn,
+    /// Since when, where that is known.
+    pub since: Option<Timestamp>,
+    /// When the wait is over at the latest, where there is such a moment.
+    pub until: Option<Timestamp>,
+}
+
+/// What is waited for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WaitingOn {
+    /// A read that failed has to work before anything is decided.
+    Unread {
+        /// What was tried and why it failed.
+        why: String,
+    },
+    /// Azure is to make instances that were asked for.
+    Creation {
+        /// How many.
+        count: u32,
+    },
+    /// An instance is to serve.
+    Joining {
+        /// Its id.
+        instance: String,
+    },
+    /// A node that stopped being Ready may recover.
+    Recovery {
+        /// The instance's id.
+        instance: String,
+    },
+    /// A node is being drained.
+    Drain {
+        /// The instance's id.
+        instance: String,
+        /// What holds the drain up.
+        blocked_by: Option<String>,
+    },
+    /// Drained instances wait for others, to share one delete request.
+    Batch {
+        /// How many are drained.
+        count: u32,
+    },
+    /// Drained instances wait for Azure to end a delete that runs.
+    DeleteUnderWay {
+        /// How many are drained.
+        count: u32,
+    },
+    /// Azure is deleting instances.
+    Deletion {
+        /// How many.
+        count: u32,
+    },
+    /// Old instances serve and none may be spared.
+    Floor {
+        /// How many are available.
+        available: u32,
+        /// How many must stay so.
+        floor: u32,
+        /// How many old ones are left.
+        old: u32,
+    },
+    /// More instances are needed and none may be added.
+    Ceiling {
+        /// How many exist.
+        total: u32,
+        /// How many may.
+        ceiling: u32,
+    },
+    /// No instance of the wanted revision ever served: it is not spread further.
+    NeverServed {
+        /// How many broke.
+        broken: u32,
+    },
+    /// A broken instance of a revision that never served is kept before the next try.
+    Retry {
+        /// Its id.
+        instance: String,
+    },
+    /// Too many instances broke at once: they are replaced one at a time.
+    Brake {
+        /// How many are broken.
+        broken: u32,
+    },
+    /// Azure is changing the scale set.
+    ScaleSetBusy,
+    /// Azure is deleting the scale set.
+    ScaleSetGone,
+}
+
+impl Wait {
+    pub(super) fn new(on: WaitingOn) -> Wait {
+        Wait {
+            on,
+            since: None,
+            until: None,
+        }
+    }
+
+    pub(super) fn unread(why: &str) -> Wait {
+        Wait::new(WaitingOn::Unread {
+            why: why.to_owned(),
+        })
+    }
+}
+
+impl WaitingOn {
+    /// Returns whether only another read of Azure can tell that the wait is over.
+    #[must_use]
+    pub fn is_polled(&self) -> bool {
+        match self {
+            WaitingOn::Unread { .. }
+            | WaitingOn::Creation { .. }
+            | WaitingOn::DeleteUnderWay { .. }
+            | WaitingOn::Deletion { .. }
+            | WaitingOn::ScaleSetBusy
+            | WaitingOn::ScaleSetGone => true,
+            WaitingOn::Joining { .. }
+            | WaitingOn::Recovery { .. }
+            | WaitingOn::Drain { .. }
+            | WaitingOn::Batch { .. }
+            | WaitingOn::Floor { .. }
+            | WaitingOn::Ceiling { .. }
+            | WaitingOn::NeverServed { .. }
+            | WaitingOn::Retry { .. }
+            | WaitingOn::Brake { .. } => false,
+        }
+    }
+}
+
+/// Adds to the plan what it waits for, most telling first.
+pub(super) fn explain(census: &Census<'_>, plan: &mut Plan) {
+    let old = census.count(|m| m.is(Model::Old) && m.is_available());
+    if let Some(broken) = super::never_served(census) {
+        plan.waits
+            .push(Wait::new(WaitingOn::NeverServed { broken }));
+    } else if old > 0 && census.model_is_current() && census.allowed_to_lose() == 0 {
+        let (available, floor) = (census.available(), census.bounds.floor());
+        plan.waits.push(Wait::new(WaitingOn::Floor {
+            available,
+            floor,
+            old,
+        }));
+    }
+    if census.needed() > 0 && census.headroom() == 0 {
+        let (total, ceiling) = (census.total(), census.bounds.ceiling());
+        plan.waits
+            .push(Wait::new(WaitingOn::Ceiling { total, ceiling }));
+    }
+    if census.pending() > 0 {
+        plan.waits.push(Wait::new(WaitingOn::Creation {
+            count: census.pending(),
+        }));
+    }
+    let deleting = census.count(|m| m.instance.is_being_deleted());
+    if deleting > 0 {
+        plan.waits
+            .push(Wait::new(WaitingOn::Deletion { count: deleting }));
+    }
+    let busy = matches!(
+        census.scale_set.provisioning,
+        Provisioning::Creating | Provisioning::Updating
+    );
+    if busy && census.pending() == 0 && deleting == 0 {
+        plan.waits.push(Wait::new(WaitingOn::ScaleSetBusy));
+    }
+    for member in &census.members {
+        plan.waits.extend(wait_for(member));
+    }
+}
+
+fn wait_for(member: &Member<'_>) -> Option<Wait> {
+    let instance = member.instance.id.clone();
+    match &member.standing {
+        Standing::Serving | Standing::Broken { .. } => None,
+        Standing::Starting { due } => {
+            let since = Some(member.instance.created);
+            Some(Wait {
+                on: WaitingOn::Joining { instance },
+                since,
+                until: Some(*due),
+            })
+        }
+        Standing::Unready { due } => {
+            let since = member.instance.node.as_ref().map(|node| node.since);
+            Some(Wait {
+                on: WaitingOn::Recovery { instance },
+                since,
+                until: Some(*due),
+            })
+        }
+        Standing::Leaving => match &member.instance.machine.as_ref()?.departure {
+            Departure::Draining { since, blocked_by } if !member.instance.is_being_deleted() => {
+                let on = WaitingOn::Drain {
+                    instance,
+                    blocked_by: blocked_by.clone(),
+                };
+                Some(Wait {
+                    on,
+                    since: Some(*since),
+                    until: None,
+                })
+            }
+            _ => None,
+        },
+    }
+}
+
+impl fmt::Display for WaitingOn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WaitingOn::Unread { why } => write!(f, "waiting to know: {why}"),
+            WaitingOn::Creation { count } => write!(f, "Azure is making {count}"),
+            WaitingOn::Joining { instance } => write!(f, "{instance} is starting"),
+            WaitingOn::Recovery { instance } => write!(f, "{instance} may recover"),
+            WaitingOn::Drain {
+                instance,
+                blocked_by: None,
+            } => write!(f, "{instance} is draining"),
+            WaitingOn::Drain {
+                instance,
+                blocked_by: Some(who),
+            } => {
+                write!(f, "the drain of {instance} is held up by {who}")
+            }
+            WaitingOn::Batch { count } => write!(f, "{count} drained, more to share the request"),
+            WaitingOn::DeleteUnderWay { count } => {
+                write!(
+                    f,
+                    "{count} drained, to go when the running delete has ended"
+                )
+            }
+            WaitingOn::Deletion { count } => write!(f, "Azure is deleting {count}"),
+            WaitingOn::Floor {
+                available,
+                floor,
+                old,
+            } => write!(
+                f,
+                "{old} old to replace, but {available} available and {floor} must stay so"
+            ),
+            WaitingOn::Ceiling { total, ceiling } => {
+                write!(f, "more are needed, but {total} exist and {ceiling} may")
+            }
+            WaitingOn::NeverServed { broken } => write!(
+                f,
+                "{broken} of the new model failed and none ever served: correct the model"
+            ),
+            WaitingOn::Retry { instance } => write!(f, "{instance} is kept until the next try"),
+            WaitingOn::Brake { broken } => {
+                write!(
+                    f,
+                    "{broken} broke together: they are replaced one at a time"
+                )
+            }
+            WaitingOn::ScaleSetBusy => f.write_str("Azure is changing the scale set"),
+            WaitingOn::ScaleSetGone => f.write_str("Azure is deleting the scale set"),
+        }
+    }
+}
