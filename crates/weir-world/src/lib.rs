@@ -1,1 +1,10 @@
-//! Placeholder.
+//! What would Azure and a cluster do?
+//!
+//! A simulated Azure and a simulated Kubernetes with Cluster API core on one virtual clock. The
+//! crate knows nothing of the code that is tested with it: it shares no rules with it. Start with
+//! [`world`].
+
+pub mod cluster;
+pub mod serve;
+pub mod trace;
+pub mod world;

@@ -1,0 +1,22 @@
+//! What does Kubernetes do in this world?
+//!
+//! Two API servers, nodes, pods, and as much of Cluster API core as a machine pool can notice.
+//! Nothing here is shared with the code under test. Start with [`server`].
+
+pub mod agenda;
+pub mod apply;
+pub mod collect;
+pub mod draw;
+pub mod eviction;
+pub mod fields;
+pub mod http;
+pub mod kinds;
+pub mod patch;
+pub mod refusal;
+pub mod selector;
+pub mod server;
+pub mod watch;
+
+pub use http::Reply;
+pub use server::{ApiServer, Side, Target};
+pub use watch::WatchId;
