@@ -307,11 +307,10 @@ pub struct ImagePlan {
 /// The disk with the operating system.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = os_disk_rules()))]
+#[schemars(extend("required" = ["osType"], "x-kubernetes-validations" = os_disk_rules()))]
 pub struct OsDisk {
     /// Operating system: Linux or Windows.
     #[serde(default = "OsDisk::os_type_default")]
-    #[schemars(required)]
     pub os_type: String,
     /// Size in GB, from 1 to 2048. If absent, the size of the image.
     #[serde(
