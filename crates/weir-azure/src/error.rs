@@ -319,6 +319,14 @@ impl ArmError {
         }))
     }
 
+    /// Says that a request is not fit to be sent, and was not.
+    pub(crate) fn unsendable(verb: Verb, subject: &str, what: impl Into<String>) -> Self {
+        Self(Box::new(Inner {
+            message: Some(what.into()),
+            ..Inner::bare(ErrorKind::BadRequest, verb, subject)
+        }))
+    }
+
     /// Says that an answer is not as documented.
     pub(crate) fn malformed(verb: Verb, subject: &str, what: impl Into<String>) -> Self {
         Self(Box::new(Inner {
@@ -450,7 +458,10 @@ fn told_by(answer: &http::Response<bytes::Bytes>) -> Told {
 /// Sorts a refusal by Azure's code first and by status where the code says nothing.
 ///
 /// # Source
-/// The codes are those of `docs/azure.md`, "Errors".
+/// cloud-provider-azure `pkg/consts`; issues kubernetes/autoscaler#9505 (preempted),
+/// cloud-provider-azure#2356 and azure-cli#25476 (unknown instance), karpenter-provider-azure#192
+/// (quota), bosh-azure-cpi-release#762 (concurrent write), azure-docs#108952 (fixed properties).
+/// Those of allocation, extensions and platform trouble are general knowledge, not captured.
 pub(crate) fn classify(
     status: StatusCode,
     code: &str,
@@ -541,12 +552,18 @@ pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
     headers.get(name)?.to_str().ok()
 }
 
+/// The shortest secret that is looked for in texts from outside.
+///
+/// Azure's passwords have at least 12 characters and Entra's secrets 16. Shorter values, such as a
+/// `true` among protected settings, would only turn messages into riddles.
+const SECRET_CHARS_MIN: usize = 8;
+
 /// Cuts known secrets out of a text that came from outside.
 pub(crate) fn scrub(text: &str, secrets: &[Secret]) -> String {
     let mut clean = text.to_owned();
     for secret in secrets {
-        // Exposed only to be looked for. An empty needle would match everywhere.
-        if !secret.expose().is_empty() {
+        // Exposed only to be looked for.
+        if secret.expose().len() >= SECRET_CHARS_MIN {
             clean = clean.replace(secret.expose().as_str(), "[redacted]");
         }
     }

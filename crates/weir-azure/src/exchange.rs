@@ -189,6 +189,10 @@ impl Ask {
         Ok(self)
     }
 
+    pub(crate) fn unsendable(&self, what: impl Into<String>) -> ArmError {
+        ArmError::unsendable(self.verb, &self.subject, what)
+    }
+
     pub(crate) fn malformed(&self, what: impl Into<String>) -> ArmError {
         ArmError::malformed(self.verb, &self.subject, what)
     }
@@ -293,7 +297,7 @@ fn encode(ask: &Ask, uri: Uri, token: Option<&Secret>) -> Result<Request<Bytes>,
     if let Some(token) = token {
         // Exposed to be sent; marked so that no layer below prints it.
         let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose()))
-            .map_err(|_| ask.malformed("the access token has characters no header may have"))?;
+            .map_err(|_| ask.unsendable("the access token has characters no header may have"))?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }

@@ -155,7 +155,8 @@ mod tests {
             "",
             "pool",
             "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/x",
-            "/subscriptions//resourceGroups/g/providers/Microsoft.Compute/virtualMachineScaleSets/x",
+            "/subscriptions//resourceGroups/g/providers/Microsoft.Compute\
+             /virtualMachineScaleSets/x",
             "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute\
              /virtualMachineScaleSets/x/virtualMachines/0",
         ];

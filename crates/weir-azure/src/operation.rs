@@ -6,7 +6,7 @@
 //!
 //! # Source
 //! <https://learn.microsoft.com/azure/azure-resource-manager/management/async-operations>, and
-//! recorded traffic: `docs/azure.md`, "Long-running operations".
+//! the traffic that the Azure CLI's tests record (`test_vmss_create_and_modify.yaml`).
 
 use std::fmt;
 use std::time::Duration;
@@ -56,7 +56,7 @@ pub enum OperationStatus {
         /// How long to wait before asking again.
         retry_after: Duration,
     },
-    /// Ended as wished.
+    /// Ended as wished. The resource as it came out is had by reading it again.
     Succeeded,
     /// Ended badly.
     Failed(Failure),

@@ -613,8 +613,8 @@ impl Instance {
     }
 
     /// Sorts decimal ids by number and leaves other ids in a fixed order.
-    pub(crate) fn order_key(&self) -> (usize, &str) {
-        (self.instance_id.len(), &self.instance_id)
+    pub(crate) fn order_key(&self) -> (usize, String) {
+        (self.instance_id.len(), self.instance_id.clone())
     }
 
     fn statuses(&self) -> impl Iterator<Item = &Status> {
@@ -688,7 +688,7 @@ mod tests {
         let odd = instance(r#"{"instanceId":"1","properties":{"timeCreated":"yesterday"}}"#);
         assert_eq!(odd.properties.time_created, None);
         let good = instance(
-            r#"{"instanceId":"1","properties":{"timeCreated":"2026-11-30T10:00:01.0000000+00:00"}}"#,
+            r#"{"instanceId":"1","properties":{"timeCreated":"2026-11-30T10:00:01.000+00:00"}}"#,
         );
         assert_eq!(
             good.properties.time_created,
