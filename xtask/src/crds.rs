@@ -1,7 +1,6 @@
 //! Which CustomResourceDefinitions does a cluster need, as files?
 
 use std::fs;
-use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 
@@ -24,11 +23,13 @@ pub(crate) fn run(mode: Mode) -> anyhow::Result<()> {
     let directory = paths::repository().join("deploy/crds");
     fs::create_dir_all(&directory).context("failed to create deploy/crds")?;
     let mut outdated = Vec::new();
-    for (name, yaml) in files()? {
+    for crd in weir_api::crds() {
+        let name = weir_api::crd::crd_file_name(&crd);
+        let yaml = weir_api::crd_yaml(&crd);
         let path = directory.join(&name);
         match mode {
             Mode::Write => {
-                fs::write(&path, yaml).with_context(|| format!("failed to write {path:?}"))?;
+                fs::write(&path, yaml).with_context(|| format!("failed to write {name}"))?;
             }
             Mode::Check => {
                 if fs::read_to_string(&path).unwrap_or_default() != yaml {
@@ -42,26 +43,4 @@ pub(crate) fn run(mode: Mode) -> anyhow::Result<()> {
         "run `cargo xtask crds`: {outdated:?} in deploy/crds is old"
     );
     Ok(())
-}
-
-/// Returns file names and contents.
-fn files() -> anyhow::Result<Vec<(PathBuf, String)>> {
-    let mut files = Vec::new();
-    for crd in definitions() {
-        let name = crd
-            .metadata
-            .name
-            .clone()
-            .context("a definition has no name")?;
-        let yaml = serde_yaml::to_string(&crd)
-            .with_context(|| format!("failed to write {name} as YAML"))?;
-        files.push((PathBuf::from(format!("{name}.yaml")), yaml));
-    }
-    Ok(files)
-}
-
-fn definitions()
--> Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition>
-{
-    Vec::new()
 }

@@ -2,6 +2,8 @@
 //!
 //! `test` is the whole of CI. Each other task is one step of it that is useful alone.
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 mod crds;
@@ -37,8 +39,18 @@ enum Task {
     Testbed,
 }
 
-fn main() -> anyhow::Result<()> {
-    match Args::parse().task {
+fn main() -> ExitCode {
+    match run(Args::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> anyhow::Result<()> {
+    match task {
         Task::Test { no_e2e } => test::run(if no_e2e {
             test::Extent::WithoutEndToEnd
         } else {
