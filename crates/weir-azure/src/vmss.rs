@@ -301,6 +301,9 @@ pub struct Instance {
     /// The zone it is in, as a list of at most one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zones: Option<Vec<String>>,
+    /// Tags, by key; those that the set had when the instance was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tags: Option<BTreeMap<String, String>>,
     /// VM size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sku: Option<Sku>,

@@ -190,6 +190,17 @@ pub struct Node {
     pub cordoned_by_us: bool,
 }
 
+impl Observed {
+    /// Returns the instances that Azure lists; none if that is not known.
+    #[must_use]
+    pub fn instances_known(&self) -> &[Instance] {
+        match &self.instances {
+            Reading::Known(instances) => instances,
+            Reading::Unknown(_) => &[],
+        }
+    }
+}
+
 impl Limit {
     /// Returns the limit in instances, a fraction counting as a whole one.
     #[must_use]

@@ -1,0 +1,15 @@
+//! The annotations in which Weir keeps what it must remember, on the objects concerned.
+//!
+//! They survive restarts and `clusterctl move`, which drops every status.
+
+/// The revision that an instance was made for.
+pub const REVISION: &str = "weir.infrastructure.cluster.x-k8s.io/revision";
+
+/// Azure's identity of the virtual machine, since instance ids are reused.
+pub const VM_ID: &str = "weir.infrastructure.cluster.x-k8s.io/vm-id";
+
+/// When Weir's own drain of the node began.
+pub const DRAIN_BEGAN: &str = "weir.infrastructure.cluster.x-k8s.io/drain-began";
+
+/// When Weir's own drain of the node was over.
+pub const DRAINED: &str = "weir.infrastructure.cluster.x-k8s.io/drained";

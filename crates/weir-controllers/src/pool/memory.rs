@@ -1,0 +1,103 @@
+//! What is kept of a pool between turns, and may be lost at any moment.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use weir_azure::{Instance, Operation, Retry, ScaleSet};
+use weir_core::plan::AZURE_POLL;
+
+/// The first pause after a refusal that names no time.
+const BACKOFF_FIRST: SignedDuration = SignedDuration::from_secs(5);
+
+/// The longest pause: a person who repaired something waits no longer than this.
+const BACKOFF_LAST: SignedDuration = SignedDuration::from_mins(5);
+
+/// What is kept of a pool between turns.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// What Azure showed last, unless it was written to since.
+    look: Option<Look>,
+    /// The uid of each pool machine that we sent away, until the caches show it.
+    pub(crate) sent_away: BTreeMap<String, String>,
+    /// The operation that our last write started, to ask for the words of a failure.
+    pub(crate) operation: Option<Operation>,
+    /// The last trouble that an event told of, so that it is told once.
+    pub(crate) told: Option<String>,
+    refusals: u32,
+}
+
+/// What Azure showed.
+#[derive(Clone, Debug)]
+pub(crate) struct Look {
+    /// When.
+    pub(crate) at: Timestamp,
+    /// The scale set, if there is one.
+    pub(crate) scale_set: Option<ScaleSet>,
+    /// Its instances.
+    pub(crate) instances: Vec<Instance>,
+}
+
+impl Memory {
+    /// Returns the last look if it may still be used.
+    ///
+    /// Events of the clusters come in bursts and tell nothing of Azure, so that a look serves all
+    /// turns until the next poll would be due. Every write to Azure ends it.
+    pub(crate) fn fresh_look(&self, now: Timestamp) -> Option<Look> {
+        self.look.clone().filter(|look| now < look.at + AZURE_POLL)
+    }
+
+    /// Keeps a look.
+    pub(crate) fn keep_look(&mut self, look: Look) {
+        self.look = Some(look);
+    }
+
+    /// Records that Azure was written to, or may have been.
+    pub(crate) fn end_look(&mut self) {
+        self.look = None;
+    }
+
+    /// Returns when to look again after a refusal.
+    pub(crate) fn back_off(&mut self, retry: Retry, now: Timestamp) -> Timestamp {
+        self.look = None;
+        self.refusals = self.refusals.saturating_add(1);
+        let doubled = BACKOFF_FIRST * 2_i32.pow(self.refusals.saturating_sub(1).min(10));
+        now + match retry {
+            Retry::After(pause) => SignedDuration::try_from(pause)
+                .unwrap_or(BACKOFF_LAST)
+                .max(BACKOFF_FIRST),
+            Retry::Backoff => doubled.min(BACKOFF_LAST),
+            Retry::Never => BACKOFF_LAST,
+        }
+    }
+
+    /// Records a turn in which nothing was refused.
+    pub(crate) fn all_went_well(&mut self) {
+        self.refusals = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_limit_and_begin_anew_after_a_good_turn() {
+        let now = Timestamp::UNIX_EPOCH;
+        let mut memory = Memory::default();
+        let pauses: Vec<_> = (0..8)
+            .map(|_| {
+                memory
+                    .back_off(Retry::Backoff, now)
+                    .duration_since(now)
+                    .as_secs()
+            })
+            .collect();
+        assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 300, 300]);
+        memory.all_went_well();
+        assert_eq!(memory.back_off(Retry::Backoff, now), now + BACKOFF_FIRST);
+        let named = memory.back_off(Retry::After(Duration::from_secs(47)), now);
+        assert_eq!(named, now + SignedDuration::from_secs(47));
+    }
+}
