@@ -1,14 +1,14 @@
 //! In which two forms does an object of ours carry its conditions?
 //!
 //! `status.conditions` holds the older Cluster API form ([`V1Beta1Condition`]: with a severity, and
-//! no reason when true), because that is what the v1beta1 schema has there. `status.v1beta2.conditions`
-//! holds the form of `metav1.Condition` ([`Condition`]), which is where Cluster API's transition
-//! plan puts it until the older form goes.
+//! no reason when true), because that is what the v1beta1 schema has there.
+//! `status.v1beta2.conditions` holds the form of `metav1.Condition` ([`Condition`]), which is where
+//! Cluster API's transition plan puts it until the older form goes.
 //!
 //! Who reads which, in Cluster API at `ae7ff047`:
 //!
-//! * `UnstructuredGetAll` (util/conditions/getter.go) looks at `status.v1beta2.conditions` first and
-//!   takes it whole if it is a list, **an empty one too**; only without it does it look at
+//! * `UnstructuredGetAll` (util/conditions/getter.go) looks at `status.v1beta2.conditions` first
+//!   and takes it whole if it is a list, **an empty one too**; only without it does it look at
 //!   `status.conditions` and converts as well as it can. Machine `InfrastructureReady` comes from
 //!   here, out of our `Ready`. So the list must hold `Ready` from its first write on.
 //! * The MachinePool reconciler mirrors `Ready` out of `status.conditions` only

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// What we have that CAPZ has not. All of it is in status, and optional.
 const POOL_ADDITIONS: &[&str] = &[
-    // The v1beta2 contract of Cluster API, read by core from 1.14 or so on.
+    // The v1beta2 contract of Cluster API.
     ".status.initialization",
     ".status.initialization.provisioned",
     // Which generation the status is about: without it, a user can't tell an old status.

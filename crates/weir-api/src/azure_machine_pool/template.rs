@@ -40,7 +40,8 @@ pub(super) fn pool_rules() -> Value {
         ),
         rule(
             "!has(self.roleAssignmentName) || self.roleAssignmentName == '' \
-             || !has(self.systemAssignedIdentityRole) || !has(self.systemAssignedIdentityRole.name) \
+             || !has(self.systemAssignedIdentityRole) \
+             || !has(self.systemAssignedIdentityRole.name) \
              || self.systemAssignedIdentityRole.name == ''",
             "give systemAssignedIdentityRole.name or roleAssignmentName (deprecated), not both",
         ),
