@@ -5,17 +5,20 @@
 
 pub mod agenda;
 pub mod apply;
+pub mod capi;
 pub mod collect;
 pub mod draw;
 pub mod eviction;
 pub mod fields;
 pub mod http;
 pub mod kinds;
+pub mod kubelet;
 pub mod patch;
 pub mod refusal;
 pub mod selector;
 pub mod server;
 pub mod watch;
+pub mod workload;
 
 pub use http::Reply;
 pub use server::{ApiServer, Side, Target};

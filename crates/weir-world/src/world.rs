@@ -8,11 +8,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Request;
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::cluster::capi::{Capi, CapiOptions, Servers};
+use crate::cluster::collect::DeleteOptions;
+use crate::cluster::kinds::resource;
+use crate::cluster::kubelet::{KubeletOptions, Kubelets, VmChange, is_daemon, pods_on};
 use crate::cluster::refusal::Refusal;
 use crate::cluster::server::{Faults, Reach, WriteOptions};
-use crate::cluster::{ApiServer, Reply, Side, Target, WatchId, patch};
+use crate::cluster::workload::{WorkloadSpec, Workloads};
+use crate::cluster::{ApiServer, Reply, Side, Target, WatchId, fields, patch};
 use crate::trace::{Trace, TraceEntry};
 
 /// Whom a request is for.
@@ -35,6 +40,14 @@ pub struct WorldOptions {
     pub management_faults: Faults,
     /// How the workload API server misbehaves.
     pub workload_faults: Faults,
+    /// How nodes and pods behave.
+    pub kubelets: KubeletOptions,
+    /// How Cluster API core behaves.
+    pub capi: CapiOptions,
+    /// Deployments, with their budgets, that are there from the start.
+    pub workloads: Vec<WorkloadSpec>,
+    /// Names of daemon sets, in namespace `kube-system`, that are there from the start.
+    pub daemon_sets: Vec<String>,
 }
 
 impl Default for WorldOptions {
@@ -43,8 +56,73 @@ impl Default for WorldOptions {
             start: Timestamp::constant(1_767_225_600, 0),
             management_faults: Faults::default(),
             workload_faults: Faults::default(),
+            kubelets: KubeletOptions::default(),
+            capi: CapiOptions::default(),
+            workloads: Vec::new(),
+            daemon_sets: Vec::new(),
         }
     }
+}
+
+/// What was left on the node of an instance at the moment its deletion was accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DrainState {
+    /// There was no node.
+    NoNode,
+    /// The node had no pod left that a drain evicts.
+    Drained,
+    /// Pods were left, and the machine's drain timeout had passed.
+    TimedOut {
+        /// How many pods were left.
+        pods_left: usize,
+    },
+    /// Pods were left, and the user had excluded the machine from draining.
+    Excluded {
+        /// How many pods were left.
+        pods_left: usize,
+    },
+    /// Pods were left, and nothing excuses it.
+    PodsLeft {
+        /// How many pods were left.
+        pods_left: usize,
+    },
+}
+
+/// One deletion of an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstanceDelete {
+    /// When it was accepted.
+    pub at: Timestamp,
+    /// Which instance.
+    pub provider_id: String,
+    /// What was left on its node.
+    pub drain: DrainState,
+}
+
+/// One node, as a checker sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// Name.
+    pub name: String,
+    /// `spec.providerID`.
+    pub provider_id: String,
+    /// Whether its `Ready` condition is true.
+    pub is_ready: bool,
+    /// Whether it is cordoned.
+    pub is_cordoned: bool,
+    /// The kubelet's version.
+    pub kubelet_version: String,
+    /// Pods on it that belong to no daemon set, as `namespace/name`, those that leave included.
+    pub pods: Vec<String>,
+}
+
+/// What is true in the world, for checkers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// All nodes, by name.
+    pub nodes: Vec<NodeFacts>,
+    /// All deletions of instances so far, oldest first.
+    pub instance_deletes: Vec<InstanceDelete>,
 }
 
 /// The simulated world.
@@ -53,6 +131,10 @@ pub struct World {
     now: Timestamp,
     management: ApiServer,
     workload: ApiServer,
+    kubelets: Kubelets,
+    workloads: Workloads,
+    capi: Capi,
+    instance_deletes: Vec<InstanceDelete>,
     trace: Trace,
 }
 
@@ -63,12 +145,35 @@ impl World {
         let mut workload = ApiServer::new(Side::Workload, seed);
         management.set_faults(options.management_faults);
         workload.set_faults(options.workload_faults);
-        World {
+        let mut world = World {
             now: options.start,
             management,
             workload,
+            kubelets: Kubelets::new(options.kubelets, seed),
+            workloads: Workloads::new(seed),
+            capi: Capi::new(options.capi, seed),
+            instance_deletes: Vec::new(),
             trace: Trace::default(),
+        };
+        for side in [Side::Management, Side::Workload] {
+            for name in ["default", "kube-system"] {
+                let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
+                    "metadata": {"name": name,
+                        "labels": {"kubernetes.io/metadata.name": name}}});
+                world
+                    .create(side, namespace)
+                    .expect("an empty server takes a namespace");
+            }
         }
+        for name in &options.daemon_sets {
+            world
+                .add_daemon_set(name)
+                .expect("names of daemon sets differ");
+        }
+        for spec in &options.workloads {
+            world.add_workload(spec).expect("names of workloads differ");
+        }
+        world
     }
 
     /// Returns the world's time.
@@ -106,6 +211,9 @@ impl World {
         let times = [
             self.management.next_due(self.now),
             self.workload.next_due(self.now),
+            self.kubelets.next_due(),
+            self.workloads.next_due(),
+            self.capi.next_due(),
         ];
         times.into_iter().flatten().min().map(|at| at.max(self.now))
     }
@@ -114,19 +222,160 @@ impl World {
     pub fn advance(&mut self, to: Timestamp) {
         while let Some(at) = self.next_due().filter(|at| *at <= to) {
             self.now = at;
-            self.management.advance(at);
-            self.workload.advance(at);
-            self.settle();
+            self.step(at);
         }
         self.now = self.now.max(to);
     }
 
+    /// Does what is due at this instant.
+    fn step(&mut self, at: Timestamp) {
+        self.management.advance(at);
+        self.workload.advance(at);
+        self.settle();
+        self.kubelets.advance(at, &mut self.workload);
+        self.settle();
+        self.workloads.advance(at, &mut self.workload);
+        self.settle();
+        let mut servers = Servers {
+            management: &mut self.management,
+            workload: &mut self.workload,
+        };
+        self.capi.advance(at, &mut servers);
+        self.settle();
+    }
+
     /// Passes on what the servers just changed, and collects their lines.
     fn settle(&mut self) {
-        for server in [&mut self.management, &mut self.workload] {
-            self.trace.extend(server.take_lines());
-            drop(server.take_changes());
+        let now = self.now;
+        self.trace.extend(self.management.take_lines());
+        self.trace.extend(self.workload.take_lines());
+        for change in self.management.take_changes() {
+            self.capi
+                .observe(now, Side::Management, &change, &self.management);
         }
+        for change in self.workload.take_changes() {
+            self.kubelets.observe(now, &change);
+            self.workloads.observe(now, &change, &self.workload);
+            self.capi
+                .observe(now, Side::Workload, &change, &self.management);
+        }
+    }
+
+    /// Tells the cluster what happened to a virtual machine.
+    pub fn vm_changed(&mut self, change: VmChange) {
+        let now = self.now;
+        let line = match &change {
+            VmChange::Booted(vm) => format!("vm {} booted", vm.computer_name),
+            VmChange::Stopped { provider_id } => format!("vm {provider_id} stopped"),
+            VmChange::Gone { provider_id } => format!("vm {provider_id} gone"),
+        };
+        self.trace.push(now, line);
+        self.kubelets.vm_changed(now, change);
+    }
+
+    /// Records what is on an instance's node now that Azure has accepted to delete the instance.
+    pub fn instance_delete_accepted(&mut self, provider_id: &str) {
+        let drain = self.drain_state(provider_id);
+        self.trace.push(
+            self.now,
+            format!("delete of {provider_id} accepted: {drain:?}"),
+        );
+        let provider_id = provider_id.to_owned();
+        self.instance_deletes.push(InstanceDelete {
+            at: self.now,
+            provider_id,
+            drain,
+        });
+    }
+
+    fn drain_state(&self, provider_id: &str) -> DrainState {
+        let is_its = |object: &&Arc<Value>| {
+            fields::text(object, "/spec/providerID").eq_ignore_ascii_case(provider_id)
+        };
+        let Some(node) = self.workload.list(resource::NODES).find(is_its) else {
+            return DrainState::NoNode;
+        };
+        let pods = pods_on(&self.workload, fields::name(node));
+        let pods_left = pods.iter().filter(|pod| is_evictable(pod)).count();
+        if pods_left == 0 {
+            return DrainState::Drained;
+        }
+        let machine = self.management.list(resource::MACHINES).find(is_its);
+        let excluded = "machine.cluster.x-k8s.io/exclude-node-draining";
+        match machine {
+            Some(machine) if fields::annotation(machine, excluded).is_some() => {
+                DrainState::Excluded { pods_left }
+            }
+            Some(machine) if self.drain_timed_out(machine) => DrainState::TimedOut { pods_left },
+            _ => DrainState::PodsLeft { pods_left },
+        }
+    }
+
+    fn drain_timed_out(&self, machine: &Value) -> bool {
+        let limit = fields::number(machine, "/spec/deletion/nodeDrainTimeoutSeconds");
+        let started = fields::time(machine, "/status/deletion/nodeDrainStartTime");
+        let (Some(limit), Some(started)) = (limit, started) else {
+            return false;
+        };
+        limit > 0 && self.now.duration_since(started).as_secs() >= limit
+    }
+
+    /// Returns what is true now, for checkers.
+    pub fn facts(&self) -> Facts {
+        let nodes = self.workload.list(resource::NODES).map(|node| {
+            let pods = pods_on(&self.workload, fields::name(node));
+            let pods = pods.iter().filter(|pod| !is_daemon(pod));
+            NodeFacts {
+                name: fields::name(node).to_owned(),
+                provider_id: fields::text(node, "/spec/providerID").to_owned(),
+                is_ready: fields::is_ready(node),
+                is_cordoned: fields::flag(node, "/spec/unschedulable"),
+                kubelet_version: fields::text(node, "/status/nodeInfo/kubeletVersion").to_owned(),
+                pods: pods
+                    .map(|pod| format!("{}/{}", fields::namespace(pod), fields::name(pod)))
+                    .collect(),
+            }
+        });
+        Facts {
+            nodes: nodes.collect(),
+            instance_deletes: self.instance_deletes.clone(),
+        }
+    }
+
+    /// Creates a deployment, and its budget if it has one.
+    ///
+    /// # Errors
+    /// One of them is there already.
+    pub fn add_workload(&mut self, spec: &WorkloadSpec) -> Result<(), Refusal> {
+        for object in spec.objects() {
+            self.create(Side::Workload, object)?;
+        }
+        Ok(())
+    }
+
+    /// Creates a daemon set in namespace `kube-system`.
+    ///
+    /// # Errors
+    /// It is there already.
+    pub fn add_daemon_set(&mut self, name: &str) -> Result<(), Refusal> {
+        let labels = json!({"app": name});
+        let object = json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
+            "metadata": {"namespace": "kube-system", "name": name, "labels": labels},
+            "spec": {"selector": {"matchLabels": labels}, "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "main", "image": name}]}}}});
+        self.create(Side::Workload, object).map(drop)
+    }
+
+    /// Returns how many pods with the label `app` of this value are ready and not leaving.
+    pub fn ready_pods(&self, app: &str) -> usize {
+        let is_counted = |pod: &&Arc<Value>| {
+            fields::label(pod, "app") == app && fields::is_ready(pod) && !fields::is_deleting(pod)
+        };
+        self.workload
+            .list(resource::PODS)
+            .filter(is_counted)
+            .count()
     }
 
     /// Returns everything that happened, oldest first.
@@ -147,8 +396,19 @@ impl World {
         }
     }
 
-    /// Returns one of the API servers, to change how it behaves.
-    pub fn server_mut(&mut self, side: Side) -> &mut ApiServer {
+    /// Does something with one of the API servers at the present time.
+    pub fn with_server<T>(
+        &mut self,
+        side: Side,
+        act: impl FnOnce(&mut ApiServer, Timestamp) -> T,
+    ) -> T {
+        let now = self.now;
+        let result = act(self.server_mut(side), now);
+        self.settle();
+        result
+    }
+
+    fn server_mut(&mut self, side: Side) -> &mut ApiServer {
         match side {
             Side::Management => &mut self.management,
             Side::Workload => &mut self.workload,
@@ -202,9 +462,16 @@ impl World {
     /// As the API server's.
     pub fn delete(&mut self, side: Side, target: &Target) -> Result<Arc<Value>, Refusal> {
         let now = self.now;
-        let options = crate::cluster::collect::DeleteOptions::by("user");
+        let options = DeleteOptions::by("user");
         let last = self.server_mut(side).delete(now, target, &options);
         self.settle();
         last
     }
+}
+
+/// Daemon set pods, mirror pods and finished pods do not count as something a drain has to evict.
+fn is_evictable(pod: &Value) -> bool {
+    let is_mirror = fields::annotation(pod, "kubernetes.io/config.mirror").is_some();
+    let is_over = matches!(fields::text(pod, "/status/phase"), "Succeeded" | "Failed");
+    !is_daemon(pod) && !is_mirror && !is_over
 }

@@ -66,7 +66,7 @@ async fn a_kube_watcher_survives_a_forgotten_version() {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "a", "namespace": "default"}});
         world.create(Side::Management, map).unwrap();
-        world.server_mut(Side::Management).compact();
+        world.with_server(Side::Management, |server, _| server.compact());
     });
     let mut errors = 0;
     let found = loop {

@@ -52,6 +52,11 @@ impl<K: Ord + Clone> Agenda<K> {
         self.place.contains_key(key)
     }
 
+    /// Returns the time of a key.
+    pub fn planned(&self, key: &K) -> Option<Timestamp> {
+        self.place.get(key).map(|(at, _)| *at)
+    }
+
     /// Returns the time of the first key.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.due.keys().next().map(|(at, _)| *at)
