@@ -2,6 +2,11 @@
 //!
 //! Two API servers, nodes, pods, and as much of Cluster API core as a machine pool can notice.
 //! Nothing here is shared with the code under test. Start with [`server`].
+//!
+//! Kinder or simpler than the real thing, on purpose: no schemas (nothing is validated, pruned or
+//! defaulted), no admission, one version per kind, no `Table` answers, `managedFields` is not
+//! shown, pages of a list come from the present state, namespaces need not exist and do not end,
+//! deployments have one replica set, and pods never fail by themselves.
 
 pub mod agenda;
 pub mod apply;

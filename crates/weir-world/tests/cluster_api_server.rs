@@ -1,5 +1,10 @@
 //! The simulated API server keeps the promises of a real one.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a failed unwrap fails the test, as it should"
+)]
+
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use jiff::{SignedDuration, Timestamp};

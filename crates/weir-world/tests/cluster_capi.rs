@@ -1,5 +1,10 @@
 //! Cluster API core does with pools and machines what a provider has to reckon with.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a failed unwrap fails the test, as it should"
+)]
+
 use std::sync::Arc;
 
 use jiff::SignedDuration;
@@ -166,6 +171,22 @@ fn a_pool_whose_provider_is_not_ready_any_more_is_not_copied() {
     assert_eq!(
         pool["status"]["initialization"]["infrastructureProvisioned"],
         false
+    );
+}
+
+#[test]
+fn a_terminal_failure_on_the_providers_pool_stops_core() {
+    let mut rig = Rig::new(13, 1, &[]);
+    let status = json!({"status": {"failureMessage": "quota", "replicas": 9}});
+    rig.patch(resource::AZURE_POOLS, "pool", Reach::Status, &status);
+    rig.run(60);
+    let pool = rig.get(resource::MACHINE_POOLS, "pool").unwrap();
+    assert_eq!(pool["status"]["replicas"], 1);
+    assert!(
+        rig.world
+            .trace()
+            .iter()
+            .any(|entry| entry.line.contains("nil pointer"))
     );
 }
 

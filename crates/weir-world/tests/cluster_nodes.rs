@@ -1,5 +1,10 @@
 //! Nodes follow their virtual machines, pods follow nodes, budgets hold.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a failed unwrap fails the test, as it should"
+)]
+
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use weir_world::cluster::collect::DeleteOptions;

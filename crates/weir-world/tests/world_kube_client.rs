@@ -1,5 +1,10 @@
 //! A real `kube::Client` works against the world, without a socket.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a failed unwrap fails the test, as it should"
+)]
+
 use futures::{StreamExt as _, TryStreamExt as _};
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};

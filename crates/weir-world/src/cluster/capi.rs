@@ -2,7 +2,8 @@
 //!
 //! A model of core's controllers, written from their behaviour: which fields they read and write,
 //! in which order, and what they wait for. Each reconcile happens at one instant, some time after
-//! the change that caused it. Bootstrap providers, volumes, health checks and topology are left out.
+//! the change that caused it. Bootstrap providers, volumes, health checks and topology are left
+//! out.
 //!
 //! # Source
 //! kubernetes-sigs/cluster-api v1.14.2, `core/reconcilers/{machine,machinepool}`.

@@ -34,7 +34,10 @@ impl ApiServer {
             let budgets: Vec<Target> = self.budgets_of(&pod);
             match budgets.as_slice() {
                 [] => {}
-                [budget] => self.spend(now, &pod, budget, options)?,
+                [budget] => self.spend(now, &pod, budget, options).inspect_err(|_| {
+                    let line = format!("eviction of {target} refused by {budget}");
+                    self.say(now, line);
+                })?,
                 _ => {
                     let message = "This pod has more than one PodDisruptionBudget, which the \
                                    eviction subresource does not support.";

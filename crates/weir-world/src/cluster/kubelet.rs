@@ -528,17 +528,14 @@ pub fn remove_taint(node: &mut Value, key: &str) {
 /// Returns the Kubernetes version in an image's name: its last `<major>.<minor>.<patch>`.
 fn version_in(image: &str) -> Option<String> {
     let is_part = |letter: char| letter.is_ascii_digit() || letter == '.';
-    let words = image.split(|letter: char| !is_part(letter));
+    let mut words = image.split(|letter: char| !is_part(letter));
     let is_version = |word: &&str| {
         word.split('.').count() == 3
             && word
                 .split('.')
                 .all(|part| !part.is_empty() && part.len() <= 3)
     };
-    words
-        .filter(is_version)
-        .last()
-        .map(|version| format!("v{version}"))
+    words.rfind(is_version).map(|version| format!("v{version}"))
 }
 
 #[cfg(test)]

@@ -105,6 +105,7 @@ impl Capi {
         let azure_pool = servers
             .management
             .edit(self.now, &infra, "capi", |live| *live = owned)?;
+        check_failure_fields(&azure_pool)?;
         if fields::is_deleting(&azure_pool) {
             return Ok(());
         }
@@ -329,6 +330,18 @@ impl Capi {
         }
         Ok(())
     }
+}
+
+/// Core dereferences a nil pointer when the provider's pool reports a terminal failure, and does so
+/// again at each retry (`reconcileExternal` in `machinepool_controller_phases.go`).
+fn check_failure_fields(azure_pool: &Value) -> Result<(), Refusal> {
+    let is_set = |field: &str| !fields::text(azure_pool, field).is_empty();
+    if is_set("/status/failureReason") || is_set("/status/failureMessage") {
+        return Err(Refusal::internal(
+            "panic: nil pointer dereference over failure fields",
+        ));
+    }
+    Ok(())
 }
 
 fn is_of_pool(object: &Value, pool: &Value) -> bool {
