@@ -92,10 +92,7 @@ pub fn weir_binary() -> anyhow::Result<PathBuf> {
         .nth(2)
         .context("not in a target directory")?
         .join("weir");
-    ensure!(
-        binary.exists(),
-        "build it first: cargo build --bin weir"
-    );
+    ensure!(binary.exists(), "build it first: cargo build --bin weir");
     Ok(binary)
 }
 

@@ -5,13 +5,13 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Client;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use weir_e2e::fixtures::{self, CORE, INFRASTRUCTURE, Place, Pool};
 use weir_e2e::{ControlPlane, apply, apply_status, fresh_directory, object_api, wait_until};
 
-/// Core looks at some things every ten or twenty seconds only.
-const SOON: Duration = Duration::from_secs(45);
+/// Core looks after a drain every twenty seconds, and at most other things more often.
+const SOON: Duration = Duration::from_secs(60);
 
 /// Stands for what a provider takes care of, so that nothing is gone before the test has looked.
 const FINALIZER: &str = "weir-e2e/instance";
@@ -44,7 +44,7 @@ async fn core_makes_machines_for_instances_and_drains_them_within_the_budget() -
         machine_has_node(&management.client, &place, name).await?;
     }
 
-    fixtures::deploy_with_budget(workload, "web", 2, 1).await?;
+    fixtures::deploy_with_budget(workload, "web", 2, 2).await?;
     wait_until("two ready pods on different nodes", SOON, async || {
         let nodes = nodes_of_ready_pods(&workload.client).await?;
         Ok((nodes == ["workers-0", "workers-1"]).then_some(()))
@@ -55,8 +55,21 @@ async fn core_makes_machines_for_instances_and_drains_them_within_the_budget() -
     machines
         .delete("workers-0", &DeleteParams::default())
         .await?;
-    drained_within_budget(&control_plane, &place).await?;
+    wait_until("drain that the budget holds up", SOON, async || {
+        Ok(draining_message(&machines, "workers-0")
+            .await?
+            .contains("disruption budget")
+            .then_some(()))
+    })
+    .await?;
+    let nodes = nodes_of_ready_pods(&workload.client).await?;
+    ensure!(
+        nodes == ["workers-0", "workers-1"],
+        "a pod has left although none may: {nodes:?}"
+    );
 
+    fixtures::deploy_with_budget(workload, "web", 2, 1).await?;
+    drained_within_budget(&control_plane, &place).await?;
     remove_finalizer(&management.client, &place, "workers-0").await?;
     let nodes: Api<Node> = Api::all(workload.client.clone());
     wait_until("Machine and Node that are gone", SOON, async || {
@@ -65,6 +78,18 @@ async fn core_makes_machines_for_instances_and_drains_them_within_the_budget() -
         Ok(is_gone.then_some(()))
     })
     .await
+}
+
+/// Returns what core says about a Machine that it deletes.
+async fn draining_message(machines: &Api<DynamicObject>, name: &str) -> anyhow::Result<String> {
+    let machine = machines.get(name).await?;
+    let conditions = machine.data["status"]["conditions"].as_array();
+    let deleting = conditions
+        .into_iter()
+        .flatten()
+        .find(|each| each["type"] == "Deleting");
+    let message = deleting.and_then(|condition| condition["message"].as_str());
+    Ok(message.unwrap_or_default().to_owned())
 }
 
 /// Waits until core asks for the end of the instance, and checks the state of that moment.
@@ -196,7 +221,7 @@ async fn remove_finalizer(client: &Client, place: &Place, name: &str) -> anyhow:
     Ok(())
 }
 
-fn instances(client: &Client, place: &Place) -> Api<kube::api::DynamicObject> {
+fn instances(client: &Client, place: &Place) -> Api<DynamicObject> {
     object_api(
         client,
         INFRASTRUCTURE,
