@@ -87,7 +87,11 @@ pub struct BootstrapData {
 
 impl fmt::Debug for BootstrapData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { secret_name, data: _, format } = self;
+        let Self {
+            secret_name,
+            data: _,
+            format,
+        } = self;
         f.debug_struct("BootstrapData")
             .field("secret_name", secret_name)
             .field("format", format)
@@ -112,7 +116,13 @@ pub struct Wanted {
 /// # Errors
 /// Each error names the field and what to write into it.
 pub fn wanted(ingredients: &Ingredients<'_>) -> Result<Wanted, ModelError> {
-    let Ingredients { pool, machine_pool, cluster_name, azure_cluster, bootstrap } = ingredients;
+    let Ingredients {
+        pool,
+        machine_pool,
+        cluster_name,
+        azure_cluster,
+        bootstrap,
+    } = ingredients;
     let spec = &pool.spec;
     let image = image(pool, machine_pool)?;
     let mut scale_set = ScaleSet {
@@ -130,7 +140,11 @@ pub fn wanted(ingredients: &Ingredients<'_>) -> Result<Wanted, ModelError> {
         ..ScaleSet::default()
     };
     let profile = VirtualMachineProfile {
-        os_profile: Some(machine::os_profile(pool, custom_data(bootstrap)?, bootstrap)?),
+        os_profile: Some(machine::os_profile(
+            pool,
+            custom_data(bootstrap)?,
+            bootstrap,
+        )?),
         storage_profile: Some(storage::storage_profile(pool, &image)?),
         network_profile: Some(network::network_profile(pool, azure_cluster)?),
         security_profile: machine::security_profile(pool),
@@ -146,7 +160,10 @@ pub fn wanted(ingredients: &Ingredients<'_>) -> Result<Wanted, ModelError> {
     let revision = revision::revision(&scale_set, version, &bootstrap.secret_name);
     let tags = scale_set.tags.get_or_insert_default();
     tags.insert(REVISION_TAG.to_owned(), revision.0.clone());
-    Ok(Wanted { scale_set, revision })
+    Ok(Wanted {
+        scale_set,
+        revision,
+    })
 }
 
 /// Returns the image that new machines are made from, also when the spec leaves it open.
@@ -168,11 +185,18 @@ pub fn scale_set_id(
     default_subscription: Option<&str>,
 ) -> Result<ScaleSetId, ModelError> {
     let of_cluster = azure_cluster.spec.subscription_id.as_deref();
-    let subscription = of_cluster.filter(|id| !id.is_empty()).or(default_subscription);
-    let subscription = subscription
-        .ok_or_else(|| ModelError::NoSubscription { cluster: azure_cluster.name_any() })?;
+    let subscription = of_cluster
+        .filter(|id| !id.is_empty())
+        .or(default_subscription);
+    let subscription = subscription.ok_or_else(|| ModelError::NoSubscription {
+        cluster: azure_cluster.name_any(),
+    })?;
     let name = name::scale_set_name(pool)?;
-    Ok(ScaleSetId::new(subscription, resource_group(azure_cluster), name))
+    Ok(ScaleSetId::new(
+        subscription,
+        resource_group(azure_cluster),
+        name,
+    ))
 }
 
 /// Returns the revision that tags tell, if they do.
@@ -187,7 +211,9 @@ pub fn revision_of_tags(tags: &BTreeMap<String, String>) -> Option<Revision> {
 /// Returns the cluster's resource group; CAPZ's webhook fills it in as the cluster's name.
 fn resource_group(azure_cluster: &AzureCluster) -> String {
     let of_cluster = azure_cluster.spec.resource_group.clone();
-    of_cluster.filter(|group| !group.is_empty()).unwrap_or_else(|| azure_cluster.name_any())
+    of_cluster
+        .filter(|group| !group.is_empty())
+        .unwrap_or_else(|| azure_cluster.name_any())
 }
 
 fn location(pool: &AzureMachinePool, azure_cluster: &AzureCluster) -> String {
@@ -203,10 +229,17 @@ fn tags(
     azure_cluster: &AzureCluster,
     cluster_name: &str,
 ) -> Result<BTreeMap<String, String>, ModelError> {
-    let mut tags = azure_cluster.spec.additional_tags.clone().unwrap_or_default();
+    let mut tags = azure_cluster
+        .spec
+        .additional_tags
+        .clone()
+        .unwrap_or_default();
     tags.extend(pool.spec.additional_tags.clone());
     let owned = tag::OWNED.to_owned();
-    tags.insert(format!("{CLOUD_PROVIDER_TAG_PREFIX}{cluster_name}"), owned.clone());
+    tags.insert(
+        format!("{CLOUD_PROVIDER_TAG_PREFIX}{cluster_name}"),
+        owned.clone(),
+    );
     tags.insert(format!("{}{cluster_name}", tag::CLUSTER_PREFIX), owned);
     tags.insert(tag::ROLE.to_owned(), "node".to_owned());
     tags.insert("Name".to_owned(), name::scale_set_name(pool)?);
@@ -224,7 +257,9 @@ fn identity(pool: &AzureMachinePool) -> Result<Option<ManagedIdentity>, ModelErr
         })),
         VmIdentity::UserAssigned if identities.is_empty() => Err(ModelError::NoIdentities),
         VmIdentity::UserAssigned => {
-            let keys = identities.iter().map(|identity| arm_id(&identity.provider_id));
+            let keys = identities
+                .iter()
+                .map(|identity| arm_id(&identity.provider_id));
             Ok(Some(ManagedIdentity {
                 kind: Some("UserAssigned".to_owned()),
                 user_assigned_identities: Some(
@@ -237,7 +272,9 @@ fn identity(pool: &AzureMachinePool) -> Result<Option<ManagedIdentity>, ModelErr
 
 /// Returns an ARM ID without the prefix that CAPZ allows before it.
 fn arm_id(text: &str) -> String {
-    text.strip_prefix(weir_api::provider_id::PREFIX).unwrap_or(text).to_owned()
+    text.strip_prefix(weir_api::provider_id::PREFIX)
+        .unwrap_or(text)
+        .to_owned()
 }
 
 /// Returns the zones, sorted. None is left out: an empty list counts as a change in Azure.
@@ -254,16 +291,21 @@ fn properties(
 ) -> Result<ScaleSetProperties, ModelError> {
     let spec = &pool.spec;
     let fault_domains = match spec.platform_fault_domain_count {
-        Some(count) => {
-            Some(error::count("spec.platformFaultDomainCount", count.into(), 1, 1_000)?)
-        }
+        Some(count) => Some(error::count(
+            "spec.platformFaultDomainCount",
+            count.into(),
+            1,
+            1_000,
+        )?),
         None => None,
     };
     let common = ScaleSetProperties {
         single_placement_group: Some(false),
         platform_fault_domain_count: fault_domains,
         // Azure refuses the setting unless there is more than one zone.
-        zone_balance: spec.zone_balance.filter(|_| zones(machine_pool).iter().flatten().count() > 1),
+        zone_balance: spec
+            .zone_balance
+            .filter(|_| zones(machine_pool).iter().flatten().count() > 1),
         additional_capabilities: additional_capabilities(pool),
         ..ScaleSetProperties::default()
     };
@@ -273,7 +315,9 @@ fn properties(
             // Instances that Azure drops again would join the cluster first.
             overprovision: Some(false),
             // Any other mode makes Azure restart nodes without a drain.
-            upgrade_policy: Some(UpgradePolicy { mode: Some("Manual".to_owned()) }),
+            upgrade_policy: Some(UpgradePolicy {
+                mode: Some("Manual".to_owned()),
+            }),
             ..common
         },
         OrchestrationMode::Flexible => ScaleSetProperties {
@@ -288,11 +332,21 @@ fn properties(
 /// Ultra disks have to be allowed before one can be attached, so a data disk that is one does it.
 fn additional_capabilities(pool: &AzureMachinePool) -> Option<AdditionalCapabilities> {
     let template = &pool.spec.template;
-    let stated = template.additional_capabilities.as_ref().and_then(|c| c.ultra_ssd_enabled);
-    let implied = template.data_disks.iter().any(storage::is_ultra).then_some(true);
+    let stated = template
+        .additional_capabilities
+        .as_ref()
+        .and_then(|c| c.ultra_ssd_enabled);
+    let implied = template
+        .data_disks
+        .iter()
+        .any(storage::is_ultra)
+        .then_some(true);
     let ultra_ssd_enabled = stated.or(implied);
     ultra_ssd_enabled?;
-    Some(AdditionalCapabilities { ultra_ssd_enabled, ..AdditionalCapabilities::default() })
+    Some(AdditionalCapabilities {
+        ultra_ssd_enabled,
+        ..AdditionalCapabilities::default()
+    })
 }
 
 /// Returns the bootstrap data as Azure wants it. What is no bootstrap data makes no node, and what

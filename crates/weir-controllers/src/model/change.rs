@@ -26,21 +26,27 @@ pub enum Mark {
 
 /// Returns the body that makes a scale set what is wanted, with a capacity.
 ///
-/// `actual` is the set as read, or `None` if it is to be made. What others have added to it is kept:
-/// tags, load balancers' pools, security groups. So is what Azure doesn't let anybody change.
+/// `actual` is the set as read, or `None` if it is to be made. What others have added to it is
+/// kept: tags, load balancers' pools, security groups. So is the prefix of host names, which Azure
+/// lets nobody change.
 pub fn body(wanted: &Wanted, actual: Option<&ScaleSet>, capacity: u32) -> ScaleSet {
     let mut body = wanted.scale_set.clone();
     body.sku.get_or_insert_default().capacity = Some(capacity);
     let Some(actual) = actual else { return body };
     body.tags = Some(merged(actual.tags.as_ref(), wanted.scale_set.tags.as_ref()));
-    let profile = body.properties.as_mut().and_then(|p| p.virtual_machine_profile.as_mut());
+    let profile = body
+        .properties
+        .as_mut()
+        .and_then(|p| p.virtual_machine_profile.as_mut());
     let (Some(profile), Some(theirs)) = (profile, actual.virtual_machine_profile()) else {
         return body;
     };
     if let (Some(os), Some(their_os)) = (&mut profile.os_profile, &theirs.os_profile) {
         // Fixed at creation: a set made under another rule for names keeps its own.
-        os.computer_name_prefix =
-            their_os.computer_name_prefix.clone().or_else(|| os.computer_name_prefix.take());
+        os.computer_name_prefix = their_os
+            .computer_name_prefix
+            .clone()
+            .or_else(|| os.computer_name_prefix.take());
     }
     if let (Some(network), Some(their_network)) =
         (&mut profile.network_profile, &theirs.network_profile)
@@ -55,18 +61,24 @@ pub fn body(wanted: &Wanted, actual: Option<&ScaleSet>, capacity: u32) -> ScaleS
 
 /// Returns the patch that raises capacity and carries the newest bootstrap data (C19).
 ///
-/// It is for a scale set that has the wanted revision; with another one, send [`body`]. Azure counts
-/// new bootstrap data as a new model, so all instances read as not having the latest one afterwards.
-/// Their revision doesn't change.
+/// It is for a scale set that has the wanted revision; with another one, send [`body`]. Azure
+/// counts new bootstrap data as a new model, so afterwards all instances read as not having the
+/// latest one. Their revision doesn't change.
 pub fn capacity_patch(wanted: &Wanted, capacity: u32) -> ScaleSetPatch {
     let sku = wanted.scale_set.sku.clone().unwrap_or_default();
-    let os = wanted.scale_set.virtual_machine_profile().and_then(|p| p.os_profile.as_ref());
+    let os = wanted
+        .scale_set
+        .virtual_machine_profile()
+        .and_then(|p| p.os_profile.as_ref());
     let os_profile = os.map(|os| OsProfilePatch {
         custom_data: os.custom_data.clone(),
         ..OsProfilePatch::default()
     });
     ScaleSetPatch {
-        sku: Some(Sku { capacity: Some(capacity), ..sku }),
+        sku: Some(Sku {
+            capacity: Some(capacity),
+            ..sku
+        }),
         properties: Some(ScaleSetPatchProperties {
             virtual_machine_profile: Some(VirtualMachineProfilePatch {
                 os_profile,
@@ -90,16 +102,23 @@ pub fn settings_patch(wanted: &Wanted, actual: &ScaleSet, mark: Mark) -> Option<
     }
     let tags = merged(actual.tags.as_ref(), Some(&ours));
     let tags = (Some(&tags) != actual.tags.as_ref()).then_some(tags);
-    let (to, from) = (wanted.scale_set.properties.as_ref(), actual.properties.as_ref());
+    let (to, from) = (
+        wanted.scale_set.properties.as_ref(),
+        actual.properties.as_ref(),
+    );
     let mode = to.and_then(|p| p.upgrade_policy.as_ref()?.mode.as_deref());
     let actual_mode = from.and_then(|p| p.upgrade_policy.as_ref()?.mode.as_deref());
     let is_other = |mode: &str| !actual_mode.is_some_and(|it| it.eq_ignore_ascii_case(mode));
-    let upgrade_policy =
-        mode.filter(|mode| is_other(mode)).map(|mode| UpgradePolicy { mode: Some(mode.to_owned()) });
+    let upgrade_policy = mode
+        .filter(|mode| is_other(mode))
+        .map(|mode| UpgradePolicy {
+            mode: Some(mode.to_owned()),
+        });
     let actual_overprovision = from.and_then(|p| p.overprovision);
     // A set that doesn't say it was made with Azure's default, which is to overprovision.
-    let overprovision =
-        to.and_then(|p| p.overprovision).filter(|to| actual_overprovision != Some(*to));
+    let overprovision = to
+        .and_then(|p| p.overprovision)
+        .filter(|to| actual_overprovision != Some(*to));
     let profile = notification_change(wanted, actual).map(|events| VirtualMachineProfilePatch {
         scheduled_events_profile: Some(events),
         ..VirtualMachineProfilePatch::default()
@@ -114,7 +133,11 @@ pub fn settings_patch(wanted: &Wanted, actual: &ScaleSet, mark: Mark) -> Option<
     if tags.is_none() && properties.is_none() {
         return None;
     }
-    Some(ScaleSetPatch { tags, properties, ..ScaleSetPatch::default() })
+    Some(ScaleSetPatch {
+        tags,
+        properties,
+        ..ScaleSetPatch::default()
+    })
 }
 
 /// Puts tags of ours into a set's tags. Azure takes no two names that differ in case only.
@@ -124,16 +147,25 @@ fn merged(
 ) -> BTreeMap<String, String> {
     let mut tags = theirs.cloned().unwrap_or_default();
     for (name, value) in ours.into_iter().flatten() {
-        let same = tags.keys().find(|key| key.eq_ignore_ascii_case(name)).cloned();
+        let same = tags
+            .keys()
+            .find(|key| key.eq_ignore_ascii_case(name))
+            .cloned();
         tags.insert(same.unwrap_or_else(|| name.clone()), value.clone());
     }
     tags
 }
 
 fn notification(scale_set: &ScaleSet) -> Option<(bool, Option<String>)> {
-    let events = scale_set.virtual_machine_profile()?.scheduled_events_profile.as_ref()?;
+    let events = scale_set
+        .virtual_machine_profile()?
+        .scheduled_events_profile
+        .as_ref()?;
     let notice = events.terminate_notification_profile.as_ref()?;
-    let span = notice.not_before_timeout.as_ref().map(|span| span.to_ascii_uppercase());
+    let span = notice
+        .not_before_timeout
+        .as_ref()
+        .map(|span| span.to_ascii_uppercase());
     Some((notice.enable.unwrap_or(false), span))
 }
 
@@ -151,7 +183,7 @@ fn notification_change(wanted: &Wanted, actual: &ScaleSet) -> Option<ScheduledEv
 /// Returns what ends a notice that a set has, since leaving it out would keep it.
 fn ended_notification(actual: &ScaleSet) -> Option<ScheduledEventsProfile> {
     let (enabled, span) = notification(actual)?;
-    enabled.then(|| ScheduledEventsProfile {
+    enabled.then_some(ScheduledEventsProfile {
         terminate_notification_profile: Some(TerminateNotificationProfile {
             enable: Some(false),
             not_before_timeout: span,
@@ -161,7 +193,11 @@ fn ended_notification(actual: &ScaleSet) -> Option<ScheduledEventsProfile> {
 
 /// Keeps what others have attached to interfaces and addresses that go on existing.
 fn keep_attachments(network: &mut NetworkProfile, theirs: &NetworkProfile) {
-    for interface in network.network_interface_configurations.iter_mut().flatten() {
+    for interface in network
+        .network_interface_configurations
+        .iter_mut()
+        .flatten()
+    {
         let mut all = theirs.network_interface_configurations.iter().flatten();
         let same = all.find(|it| is_same(it.name.as_deref(), interface.name.as_deref()));
         let Some(same) = same else { continue };
@@ -199,14 +235,20 @@ fn keep_on_address(address: &mut IpConfiguration, theirs: &IpConfiguration) {
         &mut ours.load_balancer_backend_address_pools,
         theirs.load_balancer_backend_address_pools.as_deref(),
     );
-    add(&mut ours.application_security_groups, theirs.application_security_groups.as_deref());
+    add(
+        &mut ours.application_security_groups,
+        theirs.application_security_groups.as_deref(),
+    );
 }
 
 /// Adds what is not there yet; ids are the same in any case.
 fn add(ours: &mut Option<Vec<SubResource>>, theirs: Option<&[SubResource]>) {
     for resource in theirs.unwrap_or_default() {
         let list = ours.get_or_insert_default();
-        if !list.iter().any(|it| is_same(it.id.as_deref(), resource.id.as_deref())) {
+        if !list
+            .iter()
+            .any(|it| is_same(it.id.as_deref(), resource.id.as_deref()))
+        {
             list.push(resource.clone());
         }
     }

@@ -149,7 +149,9 @@ pub enum ModelError {
         bytes_max: usize,
     },
     /// The machine size lacks something that the pool asks for.
-    #[error("machine size {vm_size} has no {feature}: choose another spec.template.vmSize, or {or}")]
+    #[error(
+        "machine size {vm_size} has no {feature}: choose another spec.template.vmSize, or {or}"
+    )]
     Size {
         /// The size.
         vm_size: String,
@@ -167,6 +169,13 @@ pub(super) fn count(
     min: u32,
     max: u32,
 ) -> Result<u32, ModelError> {
-    let in_range = u32::try_from(value).ok().filter(|count| (min..=max).contains(count));
-    in_range.ok_or(ModelError::OutOfRange { field, value, min, max })
+    let in_range = u32::try_from(value)
+        .ok()
+        .filter(|count| (min..=max).contains(count));
+    in_range.ok_or(ModelError::OutOfRange {
+        field,
+        value,
+        min,
+        max,
+    })
 }

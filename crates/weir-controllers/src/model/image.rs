@@ -33,19 +33,33 @@ pub(super) fn image(
         return Ok(image.clone());
     }
     let version = machine_pool.spec.template.spec.version.as_deref();
-    let version = version.filter(|version| !version.is_empty()).ok_or(ModelError::NoVersion)?;
-    let name = if is_windows(pool) { windows_image(pool)? } else { LINUX_IMAGE.to_owned() };
+    let version = version
+        .filter(|version| !version.is_empty())
+        .ok_or(ModelError::NoVersion)?;
+    let name = if is_windows(pool) {
+        windows_image(pool)?
+    } else {
+        LINUX_IMAGE.to_owned()
+    };
     let compute_gallery = Some(ComputeGalleryImage {
         gallery: GALLERY.to_owned(),
         name,
         version: published_version(version)?,
         ..ComputeGalleryImage::default()
     });
-    Ok(Image { compute_gallery, ..Image::default() })
+    Ok(Image {
+        compute_gallery,
+        ..Image::default()
+    })
 }
 
 fn check(image: &Image) -> Result<(), ModelError> {
-    let Image { id, shared_gallery, marketplace, compute_gallery } = image;
+    let Image {
+        id,
+        shared_gallery,
+        marketplace,
+        compute_gallery,
+    } = image;
     let given = [
         id.is_some(),
         shared_gallery.is_some(),
@@ -66,11 +80,17 @@ fn check(image: &Image) -> Result<(), ModelError> {
 
 fn windows_image(pool: &AzureMachinePool) -> Result<String, ModelError> {
     let annotation = |key: &str| {
-        let found = pool.metadata.annotations.as_ref().and_then(|all| all.get(key));
+        let found = pool
+            .metadata
+            .annotations
+            .as_ref()
+            .and_then(|all| all.get(key));
         found.filter(|value| !value.is_empty())
     };
     if let Some(runtime) = annotation("runtime").filter(|runtime| *runtime != "containerd") {
-        return Err(ModelError::Runtime { value: runtime.clone() });
+        return Err(ModelError::Runtime {
+            value: runtime.clone(),
+        });
     }
     let (before, default_edition, after) = WINDOWS_IMAGE;
     let edition = match annotation("windowsServerVersion") {
@@ -78,14 +98,18 @@ fn windows_image(pool: &AzureMachinePool) -> Result<String, ModelError> {
         Some(value) => value
             .strip_prefix("windows-")
             .filter(|year| year.len() == 4 && year.bytes().all(|b| b.is_ascii_digit()))
-            .ok_or_else(|| ModelError::WindowsServerVersion { value: value.clone() })?,
+            .ok_or_else(|| ModelError::WindowsServerVersion {
+                value: value.clone(),
+            })?,
     };
     Ok(format!("{before}{edition}{after}"))
 }
 
 /// Returns a Kubernetes version as the gallery has it: three numbers, without a leading v.
 fn published_version(version: &str) -> Result<String, ModelError> {
-    let unreadable = || ModelError::Version { version: version.to_owned() };
+    let unreadable = || ModelError::Version {
+        version: version.to_owned(),
+    };
     let bare = version.trim().trim_start_matches(['v', 'V']);
     let (numbers, rest) = match bare.find(['-', '+']) {
         Some(at) => bare.split_at(at),
@@ -104,14 +128,21 @@ fn published_version(version: &str) -> Result<String, ModelError> {
     let first = FIRST_IN_GALLERY.iter().find(|(of, _)| *of == minor);
     let is_too_old = minor < oldest_minor || first.is_some_and(|(_, first)| patch < *first);
     if major == 1 && is_too_old {
-        return Err(ModelError::NoPublishedImage { version: version.to_owned() });
+        return Err(ModelError::NoPublishedImage {
+            version: version.to_owned(),
+        });
     }
     Ok(format!("{major}.{minor}.{patch}{rest}"))
 }
 
 /// Returns the image as Azure wants it referred to.
 pub(super) fn reference(image: &Image) -> ImageReference {
-    let Image { id, shared_gallery, marketplace, compute_gallery } = image;
+    let Image {
+        id,
+        shared_gallery,
+        marketplace,
+        compute_gallery,
+    } = image;
     if let Some(image) = marketplace {
         return ImageReference {
             publisher: Some(image.publisher.clone()),
@@ -122,17 +153,33 @@ pub(super) fn reference(image: &Image) -> ImageReference {
         };
     }
     if let Some(image) = shared_gallery {
-        let place = (image.subscription_id.as_str(), image.resource_group.as_str());
-        return by_id(&gallery_id(place, &image.gallery, &image.name, &image.version));
+        let place = (
+            image.subscription_id.as_str(),
+            image.resource_group.as_str(),
+        );
+        return by_id(&gallery_id(
+            place,
+            &image.gallery,
+            &image.name,
+            &image.version,
+        ));
     }
     if let Some(image) = compute_gallery {
-        let ComputeGalleryImage { gallery, name, version, subscription_id, resource_group, .. } =
-            image;
+        let ComputeGalleryImage {
+            gallery,
+            name,
+            version,
+            subscription_id,
+            resource_group,
+            ..
+        } = image;
         return match (subscription_id, resource_group) {
             (Some(subscription), Some(group)) => {
                 by_id(&gallery_id((subscription, group), gallery, name, version))
             }
-            _ => by_id(&format!("/CommunityGalleries/{gallery}/Images/{name}/Versions/{version}")),
+            _ => by_id(&format!(
+                "/CommunityGalleries/{gallery}/Images/{name}/Versions/{version}"
+            )),
         };
     }
     by_id(&super::arm_id(id.as_deref().unwrap_or_default()))
@@ -151,11 +198,20 @@ fn by_id(id: &str) -> ImageReference {
     let lowered = id.to_ascii_lowercase();
     let id = Some(id.to_owned());
     if lowered.starts_with("/communitygalleries/") {
-        ImageReference { community_gallery_image_id: id, ..ImageReference::default() }
+        ImageReference {
+            community_gallery_image_id: id,
+            ..ImageReference::default()
+        }
     } else if lowered.starts_with("/sharedgalleries/") {
-        ImageReference { shared_gallery_image_id: id, ..ImageReference::default() }
+        ImageReference {
+            shared_gallery_image_id: id,
+            ..ImageReference::default()
+        }
     } else {
-        ImageReference { id, ..ImageReference::default() }
+        ImageReference {
+            id,
+            ..ImageReference::default()
+        }
     }
 }
 
@@ -172,10 +228,17 @@ pub(super) fn plan(image: &Image) -> Option<Plan> {
     {
         return Some(plan(publisher, offer, sku));
     }
-    if let Some(image) = image.marketplace.as_ref().filter(|image| image.third_party_image) {
+    if let Some(image) = image
+        .marketplace
+        .as_ref()
+        .filter(|image| image.third_party_image)
+    {
         return Some(plan(&image.publisher, &image.offer, &image.sku));
     }
-    let of_gallery = image.compute_gallery.as_ref().and_then(|image| image.plan.as_ref());
+    let of_gallery = image
+        .compute_gallery
+        .as_ref()
+        .and_then(|image| image.plan.as_ref());
     of_gallery.map(|bought| plan(&bought.publisher, &bought.offer, &bought.sku))
 }
 
@@ -184,7 +247,14 @@ pub(super) fn plan(image: &Image) -> Option<Plan> {
 /// Ids lose their letter case, and "the latest version" is the same said or left out.
 pub(super) fn normal_form(reference: &ImageReference) -> Option<String> {
     // What `latest` came to is Azure's own note.
-    let ImageReference { publisher, offer, sku, version, exact_version: _, .. } = reference;
+    let ImageReference {
+        publisher,
+        offer,
+        sku,
+        version,
+        exact_version: _,
+        ..
+    } = reference;
     let ids = [
         &reference.id,
         &reference.community_gallery_image_id,
@@ -192,7 +262,11 @@ pub(super) fn normal_form(reference: &ImageReference) -> Option<String> {
     ];
     if let Some(id) = ids.into_iter().flatten().find(|id| !id.is_empty()) {
         let form = super::revision::id_form(id);
-        return Some(form.strip_suffix("/versions/latest").unwrap_or(&form).to_owned());
+        return Some(
+            form.strip_suffix("/versions/latest")
+                .unwrap_or(&form)
+                .to_owned(),
+        );
     }
     let parts = [publisher, offer, sku, version].map(|part| part.as_deref().unwrap_or_default());
     let form = parts.join(":").to_ascii_lowercase();

@@ -76,7 +76,9 @@ pub(super) fn os_profile(
     Ok(OsProfile {
         linux_configuration: Some(LinuxConfiguration {
             disable_password_authentication: Some(true),
-            ssh: Some(SshConfiguration { public_keys: Some(vec![key]) }),
+            ssh: Some(SshConfiguration {
+                public_keys: Some(vec![key]),
+            }),
             ..LinuxConfiguration::default()
         }),
         ..common
@@ -84,17 +86,28 @@ pub(super) fn os_profile(
 }
 
 fn ssh_key(pool: &AzureMachinePool) -> Result<String, ModelError> {
-    let encoded = pool.spec.template.ssh_public_key.as_deref().unwrap_or_default();
+    let encoded = pool
+        .spec
+        .template
+        .ssh_public_key
+        .as_deref()
+        .unwrap_or_default();
     if encoded.trim().is_empty() {
         return Ok(nobodys_key());
     }
     // Line breaks are what `base64` without -w0 leaves in a manifest.
     let compact: String = encoded.split_whitespace().collect();
-    let decoded = BASE64.decode(compact).map_err(|_| ModelError::SshPublicKey)?;
+    let decoded = BASE64
+        .decode(compact)
+        .map_err(|_| ModelError::SshPublicKey)?;
     let text = String::from_utf8(decoded).map_err(|_| ModelError::SshPublicKey)?;
     // Kind, key, and perhaps a comment. More lines would be more keys than anybody meant.
     let looks_like_a_key = text.split_whitespace().count() >= 2 && text.trim().lines().count() == 1;
-    if looks_like_a_key { Ok(text) } else { Err(ModelError::SshPublicKey) }
+    if looks_like_a_key {
+        Ok(text)
+    } else {
+        Err(ModelError::SshPublicKey)
+    }
 }
 
 /// Returns a public key to which nobody has the private one.
@@ -114,7 +127,7 @@ fn nobodys_key() -> String {
     format!("ssh-ed25519 {} nobody", BASE64.encode(wire))
 }
 
-/// Returns the password that Windows starts with; Cloudbase-Init sets another during the first boot.
+/// Returns the password that Windows starts with; Cloudbase-Init sets another at the first boot.
 ///
 /// It is made from the bootstrap data, which is as secret, so that no source of randomness is
 /// needed. The first characters see to the kinds of characters that Azure asks for.
@@ -130,7 +143,11 @@ fn first_password(pool: &AzureMachinePool, bootstrap: &BootstrapData) -> Secret 
 /// Returns encryption and trusted start.
 pub(super) fn security_profile(pool: &AzureMachinePool) -> Option<SecurityProfile> {
     let profile = pool.spec.template.security_profile.as_ref()?;
-    let weir_api::SecurityProfile { encryption_at_host, security_type, uefi_settings } = profile;
+    let weir_api::SecurityProfile {
+        encryption_at_host,
+        security_type,
+        uefi_settings,
+    } = profile;
     let security_type = security_type.map(|kind| match kind {
         SecurityType::ConfidentialVm => "ConfidentialVM",
         SecurityType::TrustedLaunch => "TrustedLaunch",
@@ -147,20 +164,29 @@ pub(super) fn security_profile(pool: &AzureMachinePool) -> Option<SecurityProfil
 
 /// Returns boot diagnostics; they are on, in storage of Azure's, unless the user says otherwise.
 pub(super) fn diagnostics_profile(pool: &AzureMachinePool) -> DiagnosticsProfile {
-    let boot = pool.spec.template.diagnostics.as_ref().and_then(|given| given.boot.as_ref());
-    let kind = boot.map_or(BootDiagnosticsStorage::Managed, |boot| boot.storage_account_type);
+    let boot = pool
+        .spec
+        .template
+        .diagnostics
+        .as_ref()
+        .and_then(|given| given.boot.as_ref());
+    let kind = boot.map_or(BootDiagnosticsStorage::Managed, |boot| {
+        boot.storage_account_type
+    });
     let storage_uri = match kind {
-        BootDiagnosticsStorage::UserManaged => {
-            boot.and_then(|boot| boot.user_managed.as_ref())
-                .map(|account| account.storage_account_uri.clone())
-        }
+        BootDiagnosticsStorage::UserManaged => boot
+            .and_then(|boot| boot.user_managed.as_ref())
+            .map(|account| account.storage_account_uri.clone()),
         BootDiagnosticsStorage::Managed | BootDiagnosticsStorage::Disabled => None,
     };
     let enabled = match kind {
         BootDiagnosticsStorage::Managed | BootDiagnosticsStorage::UserManaged => true,
         BootDiagnosticsStorage::Disabled => false,
     };
-    let boot_diagnostics = Some(BootDiagnostics { enabled: Some(enabled), storage_uri });
+    let boot_diagnostics = Some(BootDiagnostics {
+        enabled: Some(enabled),
+        storage_uri,
+    });
     DiagnosticsProfile { boot_diagnostics }
 }
 
@@ -187,15 +213,23 @@ pub(super) fn spot(pool: &AzureMachinePool) -> Result<VirtualMachineProfile, Mod
     let Some(options) = &template.spot_vm_options else {
         return Ok(VirtualMachineProfile::default());
     };
-    // A machine with its disk on the host can't be stopped and kept, which is Azure's default (C88).
-    let implied =
-        template.os_disk.diff_disk_settings.as_ref().map(|_| SpotEvictionPolicy::Delete);
-    let eviction_policy = options.eviction_policy.or(implied).map(|policy| match policy {
-        SpotEvictionPolicy::Deallocate => "Deallocate".to_owned(),
-        SpotEvictionPolicy::Delete => "Delete".to_owned(),
-    });
+    // A machine with its disk on the host can't be stopped and kept, as Azure would do (C88).
+    let implied = template
+        .os_disk
+        .diff_disk_settings
+        .as_ref()
+        .map(|_| SpotEvictionPolicy::Delete);
+    let eviction_policy = options
+        .eviction_policy
+        .or(implied)
+        .map(|policy| match policy {
+            SpotEvictionPolicy::Deallocate => "Deallocate".to_owned(),
+            SpotEvictionPolicy::Delete => "Delete".to_owned(),
+        });
     let billing_profile = match &options.max_price {
-        Some(price) => Some(BillingProfile { max_price: Some(dollars(price)?) }),
+        Some(price) => Some(BillingProfile {
+            max_price: Some(dollars(price)?),
+        }),
         None => None,
     };
     Ok(VirtualMachineProfile {
@@ -212,7 +246,9 @@ fn dollars(quantity: &IntOrString) -> Result<f64, ModelError> {
         IntOrString::Int(whole) => return Ok(f64::from(*whole)),
         IntOrString::String(text) => text.trim(),
     };
-    let unreadable = || ModelError::MaxPrice { value: text.to_owned() };
+    let unreadable = || ModelError::MaxPrice {
+        value: text.to_owned(),
+    };
     // Suffixes above one are legal in a quantity and absurd in a price by the hour.
     let (number, divisor) = match text.char_indices().last() {
         Some((at, 'm')) => (&text[..at], 1e3),
@@ -225,7 +261,11 @@ fn dollars(quantity: &IntOrString) -> Result<f64, ModelError> {
         return Err(unreadable());
     }
     let price = number.parse::<f64>().map_err(|_| unreadable())? / divisor;
-    if price.is_finite() { Ok(price) } else { Err(unreadable()) }
+    if price.is_finite() {
+        Ok(price)
+    } else {
+        Err(unreadable())
+    }
 }
 
 /// Returns the extensions. None is an empty list, which takes away those that there were.
@@ -233,21 +273,45 @@ pub(super) fn extension_profile(
     pool: &AzureMachinePool,
     azure_cluster: &AzureCluster,
 ) -> Option<ExtensionProfile> {
-    let mut extensions: Vec<Extension> =
-        pool.spec.template.vm_extensions.iter().map(extension).collect();
-    let is_disabled = pool.spec.template.disable_vm_bootstrap_extension.unwrap_or(true);
-    let cloud = azure_cluster.spec.azure_environment.as_deref().unwrap_or(PUBLIC_CLOUD);
+    let mut extensions: Vec<Extension> = pool
+        .spec
+        .template
+        .vm_extensions
+        .iter()
+        .map(extension)
+        .collect();
+    let is_disabled = pool
+        .spec
+        .template
+        .disable_vm_bootstrap_extension
+        .unwrap_or(true);
+    let cloud = azure_cluster
+        .spec
+        .azure_environment
+        .as_deref()
+        .unwrap_or(PUBLIC_CLOUD);
     if !is_disabled && cloud.eq_ignore_ascii_case(PUBLIC_CLOUD) {
         extensions.push(bootstrap_extension(pool));
     }
     let extensions = Some(extensions);
-    Some(ExtensionProfile { extensions, ..ExtensionProfile::default() })
+    Some(ExtensionProfile {
+        extensions,
+        ..ExtensionProfile::default()
+    })
 }
 
 fn extension(given: &VmExtension) -> Extension {
-    let VmExtension { name, publisher, version, settings, protected_settings } = given;
+    let VmExtension {
+        name,
+        publisher,
+        version,
+        settings,
+        protected_settings,
+    } = given;
     let object = |settings: &std::collections::BTreeMap<String, String>| {
-        let pairs = settings.iter().map(|(key, text)| (key.clone(), Value::from(text.as_str())));
+        let pairs = settings
+            .iter()
+            .map(|(key, text)| (key.clone(), Value::from(text.as_str())));
         Value::Object(pairs.collect::<Map<_, _>>())
     };
     Extension {
@@ -287,7 +351,10 @@ fn bootstrap_extension(pool: &AzureMachinePool) -> Extension {
 
 /// Sets the version of the bootstrap extension for Arm64, where Azure refuses others (C97).
 pub(super) fn use_arm64_extension(profile: &mut VirtualMachineProfile) {
-    let extensions = profile.extension_profile.as_mut().and_then(|p| p.extensions.as_mut());
+    let extensions = profile
+        .extension_profile
+        .as_mut()
+        .and_then(|p| p.extensions.as_mut());
     for extension in extensions.into_iter().flatten() {
         if extension.name.as_deref() == Some(BOOTSTRAP_EXTENSION_LINUX)
             && let Some(properties) = &mut extension.properties

@@ -23,7 +23,11 @@ const LINUX_PREFIX_MAX: usize = 58;
 
 /// Says whether the machines run Windows.
 pub(super) fn is_windows(pool: &AzureMachinePool) -> bool {
-    pool.spec.template.os_disk.os_type.eq_ignore_ascii_case("Windows")
+    pool.spec
+        .template
+        .os_disk
+        .os_type
+        .eq_ignore_ascii_case("Windows")
 }
 
 /// Returns the name of the scale set: the pool's, or for Windows a short one that ends alike.
@@ -48,7 +52,11 @@ pub(super) fn scale_set_name(pool: &AzureMachinePool) -> Result<String, ModelErr
 /// alike don't make two machines of one name.
 pub(super) fn computer_name_prefix(pool: &AzureMachinePool) -> Result<String, ModelError> {
     let name = scale_set_name(pool)?;
-    let max = if is_windows(pool) { WINDOWS_PREFIX_MAX } else { LINUX_PREFIX_MAX };
+    let max = if is_windows(pool) {
+        WINDOWS_PREFIX_MAX
+    } else {
+        LINUX_PREFIX_MAX
+    };
     if name.len() <= max {
         return Ok(name);
     }

@@ -27,7 +27,9 @@ pub(super) fn network_profile(
 ) -> Result<NetworkProfile, ModelError> {
     let interfaces = interfaces(pool);
     // CAPZ lets the first interface's word stand for those that say nothing.
-    let fallback = interfaces.first().and_then(|first| first.accelerated_networking);
+    let fallback = interfaces
+        .first()
+        .and_then(|first| first.accelerated_networking);
     let mut configurations = Vec::new();
     for (index, interface) in interfaces.iter().enumerate() {
         let subnet = subnet_id(azure_cluster, interface.subnet_name.as_deref())?;
@@ -47,7 +49,10 @@ pub(super) fn network_profile(
         OrchestrationMode::Flexible => Some(NETWORK_API_VERSION.to_owned()),
     };
     let network_interface_configurations = Some(configurations);
-    Ok(NetworkProfile { network_api_version, network_interface_configurations })
+    Ok(NetworkProfile {
+        network_api_version,
+        network_interface_configurations,
+    })
 }
 
 /// Returns the interfaces, be they given the one way or the deprecated other.
@@ -76,14 +81,19 @@ fn addresses(
 ) -> Result<Vec<IpConfiguration>, ModelError> {
     let field = "spec.template.networkInterfaces.privateIPConfigs";
     // Absent and 0 both are 1, as CAPZ's webhook has it.
-    let given = interface.private_ip_configs.filter(|count| *count != 0).unwrap_or(1);
+    let given = interface
+        .private_ip_configs
+        .filter(|count| *count != 0)
+        .unwrap_or(1);
     let count = error::count(field, given, 1, ADDRESSES_MAX)?;
     let address = |index| IpConfiguration {
         name: Some(format!("ipConfig{index}")),
         properties: Some(IpConfigurationProperties {
             primary: (index == 0).then_some(true),
             private_ip_address_version: Some("IPv4".to_owned()),
-            subnet: Some(SubResource { id: Some(subnet.to_owned()) }),
+            subnet: Some(SubResource {
+                id: Some(subnet.to_owned()),
+            }),
             ..IpConfigurationProperties::default()
         }),
     };
@@ -98,18 +108,28 @@ fn subnet_id(azure_cluster: &AzureCluster, name: Option<&str>) -> Result<String,
         Some(name) => name,
         None => only_node_subnet(azure_cluster)?,
     };
-    let subscription = azure_cluster.spec.subscription_id.as_deref().unwrap_or_default();
+    let subscription = azure_cluster
+        .spec
+        .subscription_id
+        .as_deref()
+        .unwrap_or_default();
     let vnet = network.vnet.name.as_str();
     if subscription.is_empty() || vnet.is_empty() {
         let known = subnets.iter().find(|subnet| subnet.name == name);
-        let id = known.and_then(|subnet| subnet.id.clone()).filter(|id| !id.is_empty());
+        let id = known
+            .and_then(|subnet| subnet.id.clone())
+            .filter(|id| !id.is_empty());
         let cluster = azure_cluster.name_any();
         return id.ok_or(match subscription {
             "" => ModelError::NoSubscription { cluster },
             _ => ModelError::NoVnet { cluster },
         });
     }
-    let of_vnet = network.vnet.resource_group.clone().filter(|group| !group.is_empty());
+    let of_vnet = network
+        .vnet
+        .resource_group
+        .clone()
+        .filter(|group| !group.is_empty());
     let group = of_vnet.unwrap_or_else(|| resource_group(azure_cluster));
     Ok(format!(
         "/subscriptions/{subscription}/resourceGroups/{group}/providers/Microsoft.Network\
@@ -118,7 +138,12 @@ fn subnet_id(azure_cluster: &AzureCluster, name: Option<&str>) -> Result<String,
 }
 
 fn only_node_subnet(azure_cluster: &AzureCluster) -> Result<&str, ModelError> {
-    let subnets = azure_cluster.spec.network_spec.subnets.as_deref().unwrap_or_default();
+    let subnets = azure_cluster
+        .spec
+        .network_spec
+        .subnets
+        .as_deref()
+        .unwrap_or_default();
     let is_for_nodes = |role: &str| role == SUBNET_ROLE_NODE || role == SUBNET_ROLE_CLUSTER;
     let names: Vec<&str> = subnets
         .iter()

@@ -18,24 +18,44 @@ pub fn fit_to_size(mut wanted: Wanted, size: &VmSize) -> Result<Wanted, ModelErr
         return Ok(wanted);
     };
     let is_denied = |capability: &str| {
-        size.capabilities.get(capability).is_some_and(|value| value.eq_ignore_ascii_case("false"))
+        size.capabilities
+            .get(capability)
+            .is_some_and(|value| value.eq_ignore_ascii_case("false"))
     };
-    let lacks = |feature, or| ModelError::Size { vm_size: size.name.clone(), feature, or };
-    let disk = profile.storage_profile.as_ref().and_then(|storage| storage.os_disk.as_ref());
+    let lacks = |feature, or| ModelError::Size {
+        vm_size: size.name.clone(),
+        feature,
+        or,
+    };
+    let disk = profile
+        .storage_profile
+        .as_ref()
+        .and_then(|storage| storage.os_disk.as_ref());
     let is_ephemeral = disk.is_some_and(|disk| disk.diff_disk_settings.is_some());
     if is_ephemeral && is_denied("EphemeralOSDiskSupported") {
-        return Err(lacks("ephemeral OS disk", "leave out spec.template.osDisk.diffDiskSettings"));
+        return Err(lacks(
+            "ephemeral OS disk",
+            "leave out spec.template.osDisk.diffDiskSettings",
+        ));
     }
-    let encrypts = profile.security_profile.as_ref().and_then(|p| p.encryption_at_host);
+    let encrypts = profile
+        .security_profile
+        .as_ref()
+        .and_then(|p| p.encryption_at_host);
     if encrypts == Some(true) && is_denied("EncryptionAtHostSupported") {
         let or = "leave out spec.template.securityProfile.encryptionAtHost";
         return Err(lacks("encryption at host", or));
     }
     if let Some(network) = &mut profile.network_profile {
         let accelerated = size.can("AcceleratedNetworkingEnabled");
-        let interfaces = network.network_interface_configurations.iter_mut().flatten();
+        let interfaces = network
+            .network_interface_configurations
+            .iter_mut()
+            .flatten();
         for properties in interfaces.filter_map(|interface| interface.properties.as_mut()) {
-            properties.enable_accelerated_networking.get_or_insert(accelerated);
+            properties
+                .enable_accelerated_networking
+                .get_or_insert(accelerated);
         }
     }
     let architecture = size.capabilities.get("CpuArchitectureType");

@@ -19,7 +19,10 @@ const DISK_GB_MAX: u32 = 65_536;
 
 /// Says whether a data disk is an ultra disk.
 pub(super) fn is_ultra(disk: &DataDisk) -> bool {
-    let kind = disk.managed_disk.as_ref().and_then(|disk| disk.storage_account_type.as_deref());
+    let kind = disk
+        .managed_disk
+        .as_ref()
+        .and_then(|disk| disk.storage_account_type.as_deref());
     kind.is_some_and(|kind| kind.eq_ignore_ascii_case("UltraSSD_LRS"))
 }
 
@@ -82,7 +85,11 @@ fn diff_disk_settings(settings: &DiffDiskSettings) -> vmss::DiffDiskSettings {
 }
 
 fn managed_disk(disk: &ManagedDisk) -> vmss::ManagedDisk {
-    let ManagedDisk { storage_account_type, disk_encryption_set, security_profile } = disk;
+    let ManagedDisk {
+        storage_account_type,
+        disk_encryption_set,
+        security_profile,
+    } = disk;
     vmss::ManagedDisk {
         storage_account_type: storage_account_type.clone().filter(|kind| !kind.is_empty()),
         disk_encryption_set: disk_encryption_set.as_ref().and_then(encryption_set),
@@ -93,7 +100,10 @@ fn managed_disk(disk: &ManagedDisk) -> vmss::ManagedDisk {
             });
             vmss::DiskSecurityProfile {
                 security_encryption_type: kind.map(str::to_owned),
-                disk_encryption_set: profile.disk_encryption_set.as_ref().and_then(encryption_set),
+                disk_encryption_set: profile
+                    .disk_encryption_set
+                    .as_ref()
+                    .and_then(encryption_set),
             }
         }),
     }
@@ -101,7 +111,9 @@ fn managed_disk(disk: &ManagedDisk) -> vmss::ManagedDisk {
 
 fn encryption_set(set: &DiskEncryptionSet) -> Option<SubResource> {
     let id = set.id.as_deref().filter(|id| !id.is_empty())?;
-    Some(SubResource { id: Some(super::arm_id(id)) })
+    Some(SubResource {
+        id: Some(super::arm_id(id)),
+    })
 }
 
 fn data_disks(pool: &AzureMachinePool) -> Result<Vec<vmss::DataDisk>, ModelError> {
@@ -110,7 +122,13 @@ fn data_disks(pool: &AzureMachinePool) -> Result<Vec<vmss::DataDisk>, ModelError
     let luns = luns(disks)?;
     let mut found = Vec::new();
     for (disk, lun) in disks.iter().zip(luns) {
-        let DataDisk { name_suffix, disk_size_gb, managed_disk: kind, lun: _, caching_type } = disk;
+        let DataDisk {
+            name_suffix,
+            disk_size_gb,
+            managed_disk: kind,
+            lun: _,
+            caching_type,
+        } = disk;
         let field = "spec.template.dataDisks.diskSizeGB";
         found.push(vmss::DataDisk {
             lun: Some(lun),
@@ -140,7 +158,9 @@ fn luns(disks: &[DataDisk]) -> Result<Vec<u32>, ModelError> {
         let lun = match disk.lun {
             Some(given) => error::count(field, given.into(), 0, LUN_MAX)?,
             None => {
-                let free = (0..).find(|lun| !taken.contains(lun)).unwrap_or(LUN_MAX + 1);
+                let free = (0..)
+                    .find(|lun| !taken.contains(lun))
+                    .unwrap_or(LUN_MAX + 1);
                 taken.insert(free);
                 error::count(field, free.into(), 0, LUN_MAX)?
             }
