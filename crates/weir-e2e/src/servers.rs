@@ -27,7 +27,7 @@ pub(crate) struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// Starts the store of both API servers and returns its address.
+    /// Starts the store of both API servers.
     pub(crate) fn etcd(&self, client_port: u16, peer_port: u16) -> anyhow::Result<Process> {
         let client = format!("http://127.0.0.1:{client_port}");
         let peer = format!("http://127.0.0.1:{peer_port}");
