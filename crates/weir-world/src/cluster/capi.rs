@@ -283,9 +283,7 @@ impl Capi {
                 .filter(belongs);
             left.extend(found.map(|object| (Target::of(key, object), object.clone())));
         }
-        let infra = cluster
-            .pointer("/spec/infrastructureRef/name")
-            .and_then(Value::as_str);
+        let infra = fields::at(&cluster, "/spec/infrastructureRef/name").and_then(Value::as_str);
         if left.is_empty()
             && let Some(infra) = infra
         {

@@ -98,9 +98,7 @@ impl ApiServer {
 
 /// Returns whether a disruption budget covers a pod of its namespace. An empty one covers none.
 pub(super) fn covers(budget: &Value, pod: &Value) -> bool {
-    let selector = budget
-        .pointer("/spec/selector")
-        .and_then(Selector::from_object);
+    let selector = fields::at(budget, "/spec/selector").and_then(Selector::from_object);
     selector.is_some_and(|selector| selector.matches(pod))
 }
 

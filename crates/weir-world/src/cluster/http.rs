@@ -163,7 +163,9 @@ impl ApiServer {
             let is_lost = self.chance.below(2) == 0;
             if !is_lost {
                 // The request takes effect and only its answer is lost.
-                drop(self.answer(path, &asked));
+                if let Ok(Reply::Watch(id)) = self.answer(path, &asked) {
+                    self.watch_close(id);
+                }
             }
             let refusal = Refusal::internal("an error on the server has prevented the request");
             self.say(now, format!("{line} -> 500 (fault)"));
@@ -413,10 +415,7 @@ impl ApiServer {
                 "fieldManager is required for apply patch",
             ));
         }
-        if wanted
-            .pointer("/metadata/managedFields")
-            .is_some_and(|value| !value.is_null())
-        {
+        if fields::at(&wanted, "/metadata/managedFields").is_some_and(|value| !value.is_null()) {
             return Err(Refusal::bad_request("metadata.managedFields must be nil"));
         }
         let mut wanted = located(place, wanted)?;

@@ -451,7 +451,7 @@ impl Kubelets {
         }
         let edited = server.edit(self.now, &target, "kubelet", |pod| {
             fields::set(pod, "/status/phase", json!("Running"));
-            if pod.pointer("/status/startTime").is_none() {
+            if fields::at(pod, "/status/startTime").is_none() {
                 fields::set(pod, "/status/startTime", json!(fields::stamp(self.now)));
             }
             set_ready(pod, "True", "", self.now);

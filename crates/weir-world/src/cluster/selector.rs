@@ -171,7 +171,7 @@ fn parse_field(part: &str) -> Result<FieldRequirement, String> {
 }
 
 fn label_holds(requirement: &Requirement, object: &Value) -> bool {
-    let labels = object.pointer("/metadata/labels");
+    let labels = fields::at(object, "/metadata/labels");
     let value = |key: &str| labels.and_then(|all| all.get(key)).and_then(Value::as_str);
     match requirement {
         Requirement::In(key, values) => {
@@ -186,7 +186,7 @@ fn label_holds(requirement: &Requirement, object: &Value) -> bool {
 }
 
 fn field_text(object: &Value, pointer: &str) -> String {
-    match object.pointer(pointer) {
+    match fields::at(object, pointer) {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Bool(value)) => value.to_string(),
         Some(Value::Number(number)) => number.to_string(),

@@ -463,7 +463,7 @@ impl ApiServer {
         if kind.status == StatusPart::Subresource && !keeps_status {
             fields::remove(object, "/status");
         }
-        if kind.resource() == resource::PODS && object.pointer("/status/phase").is_none() {
+        if kind.resource() == resource::PODS && fields::at(object, "/status/phase").is_none() {
             fields::set(object, "/status/phase", json!("Pending"));
         }
     }
@@ -781,7 +781,7 @@ fn keep_system_fields(live: &Value, proposed: &mut Value) {
     }
     for field in KEPT_FIELDS {
         let pointer = format!("/metadata/{field}");
-        match live.pointer(&pointer) {
+        match fields::at(live, &pointer) {
             Some(value) => fields::set(proposed, &pointer, value.clone()),
             None => fields::remove(proposed, &pointer),
         }
@@ -789,7 +789,7 @@ fn keep_system_fields(live: &Value, proposed: &mut Value) {
     fields::remove(proposed, "/metadata/managedFields");
     for map in ["labels", "annotations", "finalizers", "ownerReferences"] {
         let pointer = format!("/metadata/{map}");
-        let is_empty = match proposed.pointer(&pointer) {
+        let is_empty = match fields::at(proposed, &pointer) {
             Some(Value::Object(map)) => map.is_empty(),
             Some(Value::Array(list)) => list.is_empty(),
             Some(Value::Null) => true,

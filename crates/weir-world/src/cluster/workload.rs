@@ -213,7 +213,7 @@ impl Workloads {
                     let generation = deployment["metadata"]["generation"].clone();
                     fields::set(deployment, "/status/observedGeneration", generation);
                     for field in ["replicas", "readyReplicas", "availableReplicas"] {
-                        let count = live.pointer(&format!("/status/{field}")).cloned();
+                        let count = fields::at(&live, &format!("/status/{field}")).cloned();
                         let count = count.unwrap_or(json!(0));
                         fields::set(deployment, &format!("/status/{field}"), count);
                     }
@@ -374,10 +374,7 @@ impl Workloads {
 
 /// With a plain `minAvailable` the pods are counted; otherwise their owners say how many.
 fn expected_pods(server: &ApiServer, budget: &Value, pods: &[Arc<Value>]) -> i64 {
-    if budget
-        .pointer("/spec/minAvailable")
-        .is_some_and(Value::is_number)
-    {
+    if fields::at(budget, "/spec/minAvailable").is_some_and(Value::is_number) {
         return pods.len() as i64;
     }
     let mut owners = BTreeMap::new();
@@ -409,8 +406,8 @@ fn desired_healthy(budget: &Value, expected: i64, matching: i64) -> i64 {
         limit => limit.as_i64().unwrap_or(0),
     };
     match (
-        budget.pointer("/spec/maxUnavailable"),
-        budget.pointer("/spec/minAvailable"),
+        fields::at(budget, "/spec/maxUnavailable"),
+        fields::at(budget, "/spec/minAvailable"),
     ) {
         (Some(limit), _) => (expected - scaled(limit, expected)).max(0),
         (None, Some(limit)) => scaled(limit, expected),
@@ -420,7 +417,7 @@ fn desired_healthy(budget: &Value, expected: i64, matching: i64) -> i64 {
 
 fn takes(node: &Value, pod: &Value) -> bool {
     let blocks = |taint: &Value| fields::text(taint, "/effect") != "PreferNoSchedule";
-    let wanted = pod.pointer("/spec/nodeSelector").and_then(Value::as_object);
+    let wanted = fields::at(pod, "/spec/nodeSelector").and_then(Value::as_object);
     let has_labels = wanted.into_iter().flatten().all(|(key, value)| {
         value
             .as_str()

@@ -146,7 +146,7 @@ impl Capi {
                 ("/status/addresses", "/status/addresses"),
                 ("/status/failureDomain", "/status/failureDomain"),
             ] {
-                if let Some(value) = infra.pointer(from) {
+                if let Some(value) = fields::at(&infra, from) {
                     fields::set(machine, to, value.clone());
                 }
             }
@@ -164,7 +164,7 @@ impl Capi {
         if id.is_empty() {
             return Ok(());
         }
-        let had_node = machine.pointer("/status/nodeRef/name").is_some();
+        let had_node = fields::at(machine, "/status/nodeRef/name").is_some();
         let is_its = |node: &&Arc<Value>| fields::text(node, "/spec/providerID") == id;
         let node = servers.workload.list(resource::NODES).find(is_its).cloned();
         let Some(node) = node else {
@@ -296,13 +296,13 @@ impl Capi {
             return false;
         }
         let is_control_plane = |machine: &Arc<Value>| {
-            let labels = machine.pointer("/metadata/labels");
+            let labels = fields::at(machine, "/metadata/labels");
             labels.is_some_and(|labels| labels.get(CONTROL_PLANE).is_some())
         };
         match self.options.control_plane {
             ControlPlane::Present => true,
             ControlPlane::AsObjectsSay => {
-                cluster.pointer("/spec/controlPlaneRef").is_some()
+                fields::at(cluster, "/spec/controlPlaneRef").is_some()
                     || management
                         .list_in(resource::MACHINES, fields::namespace(machine))
                         .any(is_control_plane)
@@ -311,9 +311,8 @@ impl Capi {
     }
 
     fn may_drain(&self, machine: &Value, infra: Option<&Value>) -> bool {
-        let terminates = machine
-            .pointer("/status/deletion/waitForPreTerminateHookStartTime")
-            .is_some();
+        let terminates =
+            fields::at(machine, "/status/deletion/waitForPreTerminateHookStartTime").is_some();
         let infra_stays = infra.is_some_and(|infra| !fields::is_deleting(infra));
         fields::annotation(machine, EXCLUDE_DRAIN).is_none()
             && !terminates
@@ -334,14 +333,14 @@ impl Capi {
 
     fn mark_start(&self, machine: &mut Value, field: &str) {
         let pointer = format!("/status/deletion/{field}");
-        if machine.pointer(&pointer).is_none() {
+        if fields::at(machine, &pointer).is_none() {
             fields::set(machine, &pointer, json!(fields::stamp(self.now)));
         }
     }
 }
 
 fn hooks(machine: &Value, prefix: &str) -> Option<String> {
-    let annotations = machine.pointer("/metadata/annotations")?.as_object()?;
+    let annotations = fields::at(machine, "/metadata/annotations")?.as_object()?;
     let mut found: Vec<&str> = annotations
         .keys()
         .map(String::as_str)
@@ -406,7 +405,7 @@ fn summarize(machine: &mut Value, now: jiff::Timestamp) {
             now,
         );
     }
-    let has_node = machine.pointer("/status/nodeRef/name").is_some();
+    let has_node = fields::at(machine, "/status/nodeRef/name").is_some();
     let has_id = !fields::text(machine, "/spec/providerID").is_empty();
     let phase = match (is_deleting, has_id, has_node) {
         (true, _, _) => "Deleting",

@@ -54,10 +54,7 @@ impl Capi {
             fields::add_finalizer(pool, POOL_FINALIZER);
             fields::set_label(pool, CLUSTER_NAME, fields::name(&cluster));
             adopt_by_cluster(pool, &cluster);
-            if pool
-                .pointer("/spec/template/spec/bootstrap/dataSecretName")
-                .is_some()
-            {
+            if fields::at(pool, "/spec/template/spec/bootstrap/dataSecretName").is_some() {
                 let created = "/status/initialization/bootstrapDataSecretCreated";
                 fields::set(pool, created, json!(true));
             }
@@ -117,7 +114,7 @@ impl Capi {
         if !is_ready {
             return Ok(());
         }
-        if let Some(replicas) = azure_pool.pointer("/status/replicas") {
+        if let Some(replicas) = fields::at(&azure_pool, "/status/replicas") {
             fields::set(pool, "/status/replicas", replicas.clone());
         }
         let ids = fields::list(&azure_pool, "/spec/providerIDList");
