@@ -71,3 +71,49 @@ async fn serve(listener: TcpListener, routes: Router) {
     // A controller whose probes fail is restarted from outside; it does not end by itself.
     std::future::pending().await
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    #[test]
+    fn an_address_may_leave_out_its_host() {
+        assert_eq!(
+            parse_address(":8080"),
+            Ok(SocketAddr::from(([0, 0, 0, 0], 8080)))
+        );
+        assert_eq!(
+            parse_address("[::1]:1").map(|address| address.port()),
+            Ok(1)
+        );
+        for refused in ["", "8080", "localhost:8080", ":", "1.2.3.4:65536"] {
+            assert!(parse_address(refused).is_err(), "{refused}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_controller_is_healthy_before_it_is_ready() {
+        let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0)), "--health-addr").await;
+        let listener = listener.unwrap();
+        let address = listener.local_addr().unwrap();
+        let ready = Arc::new(AtomicBool::new(false));
+        tokio::spawn(serve_health(listener, ready.clone()));
+        assert_eq!(status(address, "/healthz").await, "200");
+        assert_eq!(status(address, "/readyz").await, "503");
+        ready.store(true, Ordering::Relaxed);
+        assert_eq!(status(address, "/readyz").await, "200");
+        assert_eq!(status(address, "/metrics").await, "404");
+    }
+
+    async fn status(address: SocketAddr, path: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.0\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer.split(' ').nth(1).unwrap().to_owned()
+    }
+}

@@ -92,9 +92,10 @@ fn kubeconfig_problem(error: &KubeconfigError) -> String {
 /// Says why no client can be made without quoting what a credential plugin printed.
 fn client_problem(error: &kube::Error) -> anyhow::Error {
     match error {
-        kube::Error::Auth(AuthError::AuthExecRun { cmd, out }) => {
+        // The command is not named either: it comes with its arguments and environment.
+        kube::Error::Auth(AuthError::AuthExecRun { cmd: _, out }) => {
             anyhow!(
-                "the credential plugin {cmd} failed with {}; run it by hand",
+                "the credential plugin failed with {}; run it by hand",
                 out.status
             )
         }

@@ -1,0 +1,172 @@
+//! How does a test run the built binary, with nothing of the surroundings in its way?
+
+#![allow(dead_code, reason = "each test file uses its own part of it")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::TcpStream;
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::time::timeout;
+
+/// How long anything may take on busy cores before a test gives up.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// The word that must never be seen in what the binary prints.
+pub(crate) const PASSWORD: &str = "correct-horse-battery-staple";
+
+/// A directory of one test's own, empty at its start.
+pub(crate) fn directory(name: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if directory.exists() {
+        fs::remove_dir_all(&directory).unwrap();
+    }
+    fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+/// The binary with no environment but a certificate authority that it may trust.
+pub(crate) fn weir(directory: &Path) -> Command {
+    let authority = directory.join("trusted.pem");
+    if !authority.exists() {
+        let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let certificate = params
+            .self_signed(&KeyPair::generate().unwrap())
+            .unwrap()
+            .pem();
+        fs::write(&authority, certificate).unwrap();
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command
+        .env_clear()
+        .env("SSL_CERT_FILE", authority)
+        .env("HOME", directory)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    command
+}
+
+/// Runs the binary to its end.
+pub(crate) async fn run(mut command: Command) -> Output {
+    timeout(LIMIT, command.output())
+        .await
+        .expect("the binary did not end in time")
+        .unwrap()
+}
+
+/// Asserts that a run failed with exactly one line on stderr beside log lines, and returns it.
+pub(crate) fn only_error(output: &Output, case: &str) -> String {
+    let stderr = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{case}: {stderr}");
+    assert!(
+        !stderr.contains(PASSWORD),
+        "{case} shows a secret: {stderr}"
+    );
+    let mut lines = Vec::new();
+    for line in stderr.lines() {
+        match line.starts_with("{\"timestamp\"") {
+            true => assert!(
+                line.contains("\"level\":\"INFO\""),
+                "{case} warns too: {line}"
+            ),
+            false => lines.push(line),
+        }
+    }
+    let [line] = lines[..] else {
+        panic!("{case} does not print one line:\n{stderr}");
+    };
+    assert!(line.starts_with("error: "), "{case}: {line}");
+    line.to_owned()
+}
+
+/// Writes a kubeconfig for a server that wants no TLS, with a token that must not be shown.
+pub(crate) fn kubeconfig(directory: &Path, server: &str) -> PathBuf {
+    let path = directory.join("kubeconfig");
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+         clusters: [{{name: c, cluster: {{server: '{server}'}}}}]\n\
+         users: [{{name: u, user: {{token: {PASSWORD}}}}}]\n\
+         contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n"
+    );
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// A running binary, killed when it is dropped.
+pub(crate) struct Running {
+    child: Child,
+    stdout: Lines<BufReader<ChildStdout>>,
+    stderr: Lines<BufReader<ChildStderr>>,
+    /// What it has printed to stderr so far.
+    pub(crate) log: Vec<String>,
+}
+
+impl Running {
+    pub(crate) fn start(mut command: Command) -> Running {
+        let mut child = command.spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap()).lines();
+        let stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+        Running {
+            child,
+            stdout,
+            stderr,
+            log: Vec::new(),
+        }
+    }
+
+    /// Returns the next line of stdout.
+    pub(crate) async fn line(&mut self) -> String {
+        let line = timeout(LIMIT, self.stdout.next_line()).await;
+        line.expect("no line was printed in time")
+            .unwrap()
+            .expect("stdout is closed")
+    }
+
+    /// Reads stderr up to a line that contains these words, and returns the line.
+    pub(crate) async fn logged(&mut self, words: &str) -> String {
+        loop {
+            let line = timeout(LIMIT, self.stderr.next_line()).await;
+            let line = line.unwrap_or_else(|_| panic!("no {words} in {:#?}", self.log));
+            let line = line.unwrap();
+            let line = line.unwrap_or_else(|| panic!("ended without {words}: {:#?}", self.log));
+            self.log.push(line.clone());
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+
+    /// Sends SIGTERM and returns the exit status.
+    pub(crate) async fn terminate(mut self) -> Option<i32> {
+        let id = self.child.id().expect("it still runs").to_string();
+        let asked = Command::new("kill")
+            .args(["-TERM", &id])
+            .status()
+            .await
+            .unwrap();
+        assert!(asked.success());
+        let ended = timeout(LIMIT, self.child.wait()).await;
+        ended.expect("it did not end in time").unwrap().code()
+    }
+}
+
+/// Gets a path over plain HTTP and returns the status line and the rest.
+pub(crate) async fn get(address: &str, path: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    timeout(LIMIT, stream.read_to_string(&mut answer))
+        .await
+        .unwrap()
+        .unwrap();
+    let (status, rest) = answer.split_once("\r\n").unwrap();
+    (status.to_owned(), rest.to_owned())
+}
