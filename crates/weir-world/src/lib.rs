@@ -4,7 +4,9 @@
 //! crate knows nothing of the code that is tested with it: it shares no rules with it. Start with
 //! [`world`].
 
+pub mod azure;
 pub mod cluster;
+pub mod rng;
 pub mod serve;
 pub mod trace;
 pub mod world;
