@@ -10,10 +10,13 @@ use http::Request;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::azure::{Azure, AzureOptions, InstanceFact, Vm, VmEvent};
 use crate::cluster::capi::{Capi, CapiOptions, Servers};
 use crate::cluster::collect::DeleteOptions;
 use crate::cluster::kinds::resource;
-use crate::cluster::kubelet::{KubeletOptions, Kubelets, VmChange, is_daemon, pods_on};
+use crate::cluster::kubelet::{
+    BootedVm, Joining, KubeletOptions, Kubelets, VmChange, is_daemon, pods_on,
+};
 use crate::cluster::refusal::Refusal;
 use crate::cluster::server::{Faults, Reach, WriteOptions};
 use crate::cluster::workload::{WorkloadSpec, Workloads};
@@ -36,6 +39,8 @@ pub enum Endpoint {
 pub struct WorldOptions {
     /// The time at which it starts.
     pub start: Timestamp,
+    /// How Azure behaves.
+    pub azure: AzureOptions,
     /// How the management API server misbehaves.
     pub management_faults: Faults,
     /// How the workload API server misbehaves.
@@ -54,6 +59,7 @@ impl Default for WorldOptions {
     fn default() -> WorldOptions {
         WorldOptions {
             start: Timestamp::constant(1_767_225_600, 0),
+            azure: AzureOptions::default(),
             management_faults: Faults::default(),
             workload_faults: Faults::default(),
             kubelets: KubeletOptions::default(),
@@ -116,9 +122,22 @@ pub struct NodeFacts {
     pub pods: Vec<String>,
 }
 
+/// One scale set, as a checker sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScaleSetFacts {
+    /// Name.
+    pub name: String,
+    /// How many instances were asked for.
+    pub capacity: u32,
+    /// The instances that exist, those on their way out included, by id.
+    pub instances: Vec<InstanceFact>,
+}
+
 /// What is true in the world, for checkers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
+    /// All scale sets, by name.
+    pub scale_sets: Vec<ScaleSetFacts>,
     /// All nodes, by name.
     pub nodes: Vec<NodeFacts>,
     /// All deletions of instances so far, oldest first.
@@ -129,6 +148,7 @@ pub struct Facts {
 #[derive(Debug)]
 pub struct World {
     now: Timestamp,
+    azure: Azure,
     management: ApiServer,
     workload: ApiServer,
     kubelets: Kubelets,
@@ -147,6 +167,7 @@ impl World {
         workload.set_faults(options.workload_faults);
         let mut world = World {
             now: options.start,
+            azure: Azure::new(options.azure, seed, options.start),
             management,
             workload,
             kubelets: Kubelets::new(options.kubelets, seed),
@@ -187,7 +208,15 @@ impl World {
         let reply = match endpoint {
             Endpoint::Management => self.management.handle(request, now),
             Endpoint::Workload => self.workload.handle(request, now),
-            Endpoint::Azure => Reply::Response(Refusal::no_such_path().to_response()),
+            Endpoint::Azure => {
+                let response = self.azure.handle(request, now);
+                let (method, path) = (request.method(), request.uri().path());
+                let code = response.status().as_u16();
+                self.trace
+                    .push(now, format!("azure: {method} {path} -> {code}"));
+                self.pass_on_vm_events(now);
+                Reply::Response(response)
+            }
         };
         self.settle();
         reply
@@ -209,6 +238,7 @@ impl World {
     /// Returns when the world has something to do by itself, if ever.
     pub fn next_due(&self) -> Option<Timestamp> {
         let times = [
+            self.azure.next_due(),
             self.management.next_due(self.now),
             self.workload.next_due(self.now),
             self.kubelets.next_due(),
@@ -229,6 +259,7 @@ impl World {
 
     /// Does what is due at this instant.
     fn step(&mut self, at: Timestamp) {
+        self.pass_on_vm_events(at);
         self.management.advance(at);
         self.workload.advance(at);
         self.settle();
@@ -242,6 +273,22 @@ impl World {
         };
         self.capi.advance(at, &mut servers);
         self.settle();
+    }
+
+    /// Tells the cluster what happened to virtual machines up to now.
+    fn pass_on_vm_events(&mut self, now: Timestamp) {
+        for event in self.azure.advance(now) {
+            match event {
+                VmEvent::Booted(vm) | VmEvent::Reimaged(vm) => {
+                    self.vm_changed(VmChange::Booted(booted(&vm)));
+                }
+                VmEvent::Stopped { provider_id } => {
+                    self.vm_changed(VmChange::Stopped { provider_id });
+                }
+                VmEvent::Deleting { provider_id } => self.instance_delete_accepted(&provider_id),
+                VmEvent::Gone { provider_id } => self.vm_changed(VmChange::Gone { provider_id }),
+            }
+        }
     }
 
     /// Passes on what the servers just changed, and collects their lines.
@@ -336,7 +383,17 @@ impl World {
                     .collect(),
             }
         });
+        let scale_sets = self
+            .azure
+            .scale_sets()
+            .into_iter()
+            .map(|name| ScaleSetFacts {
+                capacity: self.azure.capacity(&name).unwrap_or(0),
+                instances: self.azure.instances(&name),
+                name,
+            });
         Facts {
+            scale_sets: scale_sets.collect(),
             nodes: nodes.collect(),
             instance_deletes: self.instance_deletes.clone(),
         }
@@ -386,6 +443,19 @@ impl World {
     /// Returns a hash of everything that happened.
     pub fn fingerprint(&self) -> u64 {
         self.trace.fingerprint()
+    }
+
+    /// Returns Azure.
+    pub fn azure(&self) -> &Azure {
+        &self.azure
+    }
+
+    /// Does something with Azure at the present time, such as a move in the portal.
+    pub fn with_azure<T>(&mut self, act: impl FnOnce(&mut Azure) -> T) -> T {
+        let result = act(&mut self.azure);
+        self.pass_on_vm_events(self.now);
+        self.settle();
+        result
     }
 
     /// Returns one of the API servers.
@@ -474,4 +544,21 @@ fn is_evictable(pod: &Value) -> bool {
     let is_mirror = fields::annotation(pod, "kubernetes.io/config.mirror").is_some();
     let is_over = matches!(fields::text(pod, "/status/phase"), "Succeeded" | "Failed");
     !is_daemon(pod) && !is_mirror && !is_over
+}
+
+fn booted(vm: &Vm) -> BootedVm {
+    let parts = vm.image.as_object().into_iter().flatten();
+    let parts = parts.filter_map(|(_, part)| part.as_str());
+    BootedVm {
+        provider_id: vm.provider_id.clone(),
+        computer_name: vm.computer_name.clone(),
+        zone: vm.zone.clone(),
+        image: parts.collect::<Vec<_>>().join(":"),
+        vm_id: vm.vm_id.clone(),
+        joining: if vm.never_joins {
+            Joining::Never
+        } else {
+            Joining::Joins
+        },
+    }
 }

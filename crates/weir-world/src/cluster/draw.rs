@@ -2,6 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::rng::Rng;
+
 /// How long something takes: most draws lie within `median ± spread`, all lie above zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
@@ -26,45 +28,28 @@ impl Latency {
     }
 }
 
-/// One stream of random draws: SplitMix64, started from the seed and the stream's name.
+/// One stream of random draws, in the terms of a cluster.
 #[derive(Clone, Debug)]
 pub struct Draws {
-    state: u64,
+    rng: Rng,
 }
 
 impl Draws {
     /// Starts the stream of this name.
     pub fn new(seed: u64, stream: &str) -> Draws {
-        let name = stream
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-            });
-        Draws { state: seed ^ name }
-    }
-
-    /// Returns the next 64 bits.
-    pub fn bits(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        Draws {
+            rng: Rng::from_seed_and_stream(seed, stream),
+        }
     }
 
     /// Returns a number below `limit`; zero when the limit is zero.
     pub fn below(&mut self, limit: u64) -> u64 {
-        match limit {
-            0 => 0,
-            _ => self.bits() % limit,
-        }
+        self.rng.below(limit)
     }
 
     /// Returns true in this share of the draws. Draws nothing when the rate is zero.
     pub fn happens(&mut self, rate: f64) -> bool {
-        /// 2^53: every integer below it has an exact `f64`.
-        const STEPS: u64 = 1 << 53;
-        rate > 0.0 && (self.below(STEPS) as f64) < rate * STEPS as f64
+        rate > 0.0 && self.rng.chance(rate)
     }
 
     /// Draws how long something takes, at least a millisecond.
@@ -84,16 +69,7 @@ impl Draws {
 
     /// Draws a version 4 UUID.
     pub fn uuid(&mut self) -> String {
-        let (high, low) = (self.bits(), self.bits());
-        format!(
-            "{:08x}-{:04x}-4{:03x}-{:x}{:03x}-{:012x}",
-            high >> 32,
-            (high >> 16) & 0xffff,
-            high & 0xfff,
-            8 + (low >> 62),
-            (low >> 48) & 0xfff,
-            low & 0xffff_ffff_ffff,
-        )
+        self.rng.uuid()
     }
 
     /// Draws the suffix of a generated name, in the alphabet of Kubernetes.
