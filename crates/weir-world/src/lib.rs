@@ -8,5 +8,6 @@ pub mod azure;
 pub mod cluster;
 pub mod rng;
 pub mod serve;
+pub mod serve_azure;
 pub mod trace;
 pub mod world;
