@@ -6,6 +6,7 @@
 mod cmd;
 mod http;
 mod log;
+mod signals;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -31,9 +32,9 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Look after the machine pools of a management cluster.
-    Controller(ControllerArgs),
+    Controller(Box<ControllerArgs>),
     /// Serve a simulated Azure over HTTPS.
-    AzureSim(AzureSimArgs),
+    AzureSim(Box<AzureSimArgs>),
 }
 
 fn main() -> ExitCode {

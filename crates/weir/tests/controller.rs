@@ -1,5 +1,7 @@
 //! Does `weir controller` run as a process, and does it say in one line why it cannot?
 
+#![allow(clippy::unwrap_used, reason = "this is a test, its helpers included")]
+
 mod support;
 
 use std::fs;
@@ -12,7 +14,9 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
-use support::{LIMIT, PASSWORD, Running, directory, get, kubeconfig, only_error, run, weir};
+use support::{
+    PASSWORD, Running, directory, get, kubeconfig, only_error, run, serve, serve_world, weir,
+};
 use weir_world::serve::SharedWorld;
 use weir_world::world::{Endpoint, World, WorldOptions};
 
@@ -298,7 +302,7 @@ async fn missing_definitions_or_rights_are_one_line_that_says_what_to_apply() {
 async fn a_controller_is_ready_shows_its_metrics_and_ends_when_asked() {
     let directory = directory("runs");
     let world = SharedWorld::new(World::new(WorldOptions::default(), 1));
-    let kubeconfig = kubeconfig(&directory, &serve_management(world).await);
+    let kubeconfig = kubeconfig(&directory, &serve_world(world, Endpoint::Management).await);
     let mut command = controller(&directory);
     command.args([
         "--leader-elect",
@@ -331,7 +335,7 @@ async fn a_controller_is_ready_shows_its_metrics_and_ends_when_asked() {
 async fn of_two_copies_one_waits_for_the_lease() {
     let directory = directory("lease");
     let world = SharedWorld::new(World::new(WorldOptions::default(), 1));
-    let kubeconfig = kubeconfig(&directory, &serve_management(world).await);
+    let kubeconfig = kubeconfig(&directory, &serve_world(world, Endpoint::Management).await);
     let start = || {
         let mut command = controller(&directory);
         command
@@ -356,24 +360,4 @@ async fn of_two_copies_one_waits_for_the_lease() {
 fn address(line: &str) -> String {
     let line: serde_json::Value = serde_json::from_str(line).unwrap();
     line["address"].as_str().unwrap().to_owned()
-}
-
-async fn serve_management(world: SharedWorld) -> String {
-    let answer = async move |request: Request| {
-        let (parts, body) = request.into_parts();
-        let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
-        world
-            .answer(Endpoint::Management, &Request::from_parts(parts, body))
-            .map(Body::new)
-    };
-    serve(Router::new().fallback(answer)).await
-}
-
-/// Serves until the test ends; returns the base URL.
-async fn serve(routes: Router) -> String {
-    let listener = tokio::time::timeout(LIMIT, tokio::net::TcpListener::bind("127.0.0.1:0"));
-    let listener = listener.await.unwrap().unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, routes).await });
-    format!("http://{address}")
 }

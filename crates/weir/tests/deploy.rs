@@ -1,5 +1,7 @@
 //! Do the manifests in `deploy/` fit the binary, clusterctl, and each other?
 
+#![allow(clippy::unwrap_used, reason = "this is a test, its helpers included")]
+
 mod support;
 
 use std::collections::BTreeSet;

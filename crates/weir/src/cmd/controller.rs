@@ -1,7 +1,6 @@
 //! `weir controller`: what does a controller need from its surroundings, and when does it end?
 
 mod azure;
-mod cluster;
 
 use std::fs;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -10,13 +9,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Context as _;
 use clap::{ArgAction, Args};
-use tokio::signal::unix::{SignalKind, signal};
 use weir_controllers::metrics::Metrics;
 use weir_controllers::runtime::{self, ElectionOptions};
 
-use crate::http;
+use super::cluster;
+use crate::{http, signals};
 
 /// Name of the Lease. CAPZ's differs, so that both may run side by side, each for its own pools.
 const LEASE: &str = "weir-controller-leader";
@@ -64,19 +62,11 @@ pub(crate) struct ControllerArgs {
 /// # Errors
 /// It cannot begin, or has lost its Lease.
 pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<()> {
-    let tokio = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .context("failed to start threads")?;
-    let ended = tokio.block_on(control(args));
-    // A name lookup that hangs must not hold up the end.
-    tokio.shutdown_background();
-    ended
+    super::block_on(control(args))
 }
 
 async fn control(args: &ControllerArgs) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("failed to await SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("failed to await SIGINT")?;
+    let end = signals::end()?;
     let metrics = Metrics::default();
     let ready = Arc::new(AtomicBool::new(false));
     let azure = azure::access(&args.azure, &metrics)?;
@@ -95,18 +85,15 @@ async fn control(args: &ControllerArgs) -> anyhow::Result<()> {
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "starting");
     tokio::select! {
         biased;
-        _ = terminate.recv() => told_to_end("SIGTERM"),
-        _ = interrupt.recv() => told_to_end("SIGINT"),
+        // What is under way in Azure goes on there, and the next copy looks at it afresh.
+        signal = end => {
+            tracing::info!(signal, "ending");
+            Ok(())
+        }
         ended = runtime::run(options) => ended.map_err(anyhow::Error::from),
         () = http::serve_health(health, ready) => Ok(()),
         () = http::serve_metrics(scrapes, metrics) => Ok(()),
     }
-}
-
-/// Ends at once: what is under way in Azure goes on there, and the next copy looks at it afresh.
-fn told_to_end(signal: &str) -> anyhow::Result<()> {
-    tracing::info!(signal, "ending");
-    Ok(())
 }
 
 fn election(args: &ControllerArgs) -> ElectionOptions {

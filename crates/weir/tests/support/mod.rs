@@ -7,11 +7,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::time::timeout;
+use weir_world::serve::SharedWorld;
+use weir_world::world::Endpoint;
 
 /// How long anything may take on busy cores before a test gives up.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
@@ -169,4 +174,24 @@ pub(crate) async fn get(address: &str, path: &str) -> (String, String) {
         .unwrap();
     let (status, rest) = answer.split_once("\r\n").unwrap();
     (status.to_owned(), rest.to_owned())
+}
+
+/// Serves one side of a simulated world over plain HTTP until the test ends.
+pub(crate) async fn serve_world(world: SharedWorld, side: Endpoint) -> String {
+    let answer = async move |request: Request| {
+        let (parts, body) = request.into_parts();
+        let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+        world
+            .answer(side, &Request::from_parts(parts, body))
+            .map(Body::new)
+    };
+    serve(Router::new().fallback(answer)).await
+}
+
+/// Serves until the test ends; returns the base URL.
+pub(crate) async fn serve(routes: Router) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    format!("http://{address}")
 }

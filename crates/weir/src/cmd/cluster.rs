@@ -1,4 +1,4 @@
-//! How is the management cluster reached, and what can be said when a kubeconfig is broken?
+//! How is a cluster reached, and what can be said when a kubeconfig is broken?
 //!
 //! A kubeconfig holds tokens and keys. Parsers quote what they stumble over, so what they say is
 //! never passed on; only the place is.
