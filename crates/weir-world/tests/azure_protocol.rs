@@ -1,5 +1,10 @@
 //! Does ARM's protocol behave as docs/azure.md says: tokens, polls, pages, allowances, faults?
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a failed unwrap fails the test, as it should"
+)]
+
 mod azure_support;
 
 use std::collections::BTreeSet;

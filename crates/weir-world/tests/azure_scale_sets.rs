@@ -1,5 +1,10 @@
 //! Do scale sets and instances behave as docs/azure.md says?
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a failed unwrap fails the test, as it should"
+)]
+
 mod azure_support;
 
 use azure_support::{Lab, START, capacity, image_id, new_image, pool};

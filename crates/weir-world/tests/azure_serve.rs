@@ -1,5 +1,10 @@
 //! Can a client that insists on TLS work with the simulated Azure?
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a failed unwrap fails the test, as it should"
+)]
+
 mod azure_support;
 
 use std::path::{Path, PathBuf};

@@ -1,7 +1,10 @@
 //! An Azure to ask, for tests.
 
-// Each test file uses its own part of this.
-#![allow(dead_code, unreachable_pub)]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test file uses its own part of this"
+)]
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
