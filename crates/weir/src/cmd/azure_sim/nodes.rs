@@ -47,6 +47,7 @@ pub(super) struct Nodes {
 
 /// A machine, under its provider id; another one may have the same id after it.
 struct Machine {
+    /// Its node; turns name theirs, because an earlier machine may have had another one.
     node: String,
     turns: VecDeque<(Instant, Turn)>,
 }
@@ -55,8 +56,8 @@ struct Machine {
 #[derive(Clone, Debug)]
 enum Turn {
     Join(Box<Vm>),
-    FallSilent,
-    Leave,
+    FallSilent { node: String },
+    Leave { node: String },
 }
 
 impl Nodes {
@@ -120,21 +121,24 @@ impl Nodes {
                     machine.turns.push_back((at, Turn::Join(Box::new(vm))));
                 }
             }
-            VmEvent::Stopped { provider_id } => self.stop(&provider_id, now, Turn::FallSilent),
+            VmEvent::Stopped { provider_id } => {
+                self.stop(&provider_id, now, |node| Turn::FallSilent { node });
+            }
             VmEvent::Gone { provider_id } => {
-                self.stop(&provider_id, now + self.options.leave_after, Turn::Leave);
+                let at = now + self.options.leave_after;
+                self.stop(&provider_id, at, |node| Turn::Leave { node });
             }
             // Its node goes on until the machine does.
             VmEvent::Deleting { provider_id: _ } => {}
         }
     }
 
-    fn stop(&mut self, provider_id: &str, at: Instant, turn: Turn) {
+    fn stop(&mut self, provider_id: &str, at: Instant, turn: impl FnOnce(String) -> Turn) {
         if let Some(machine) = self.machines.get_mut(provider_id) {
             machine
                 .turns
                 .retain(|(_, turn)| !matches!(turn, Turn::Join(_)));
-            machine.turns.push_back((at, turn));
+            machine.turns.push_back((at, turn(machine.node.clone())));
         }
     }
 
@@ -146,11 +150,10 @@ impl Nodes {
         let Some((_, turn)) = machine.turns.front().cloned() else {
             return;
         };
-        let node = machine.node.clone();
         let done = match &turn {
             Turn::Join(vm) => self.join(vm).await,
-            Turn::FallSilent => self.fall_silent(&node, provider_id).await,
-            Turn::Leave => self.leave(&node, provider_id).await,
+            Turn::FallSilent { node } => self.fall_silent(node, provider_id).await,
+            Turn::Leave { node } => self.leave(node, provider_id).await,
         };
         let Some(machine) = self.machines.get_mut(provider_id) else {
             return;
@@ -158,13 +161,13 @@ impl Nodes {
         match done {
             Ok(()) => {
                 machine.turns.pop_front();
-                if matches!(turn, Turn::Leave) && machine.turns.is_empty() {
+                if matches!(turn, Turn::Leave { .. }) && machine.turns.is_empty() {
                     self.machines.remove(provider_id);
                 }
             }
             Err(error) => {
                 let error = crate::one_line(&error);
-                tracing::warn!(node, provider_id, error, "trying again");
+                tracing::warn!(node = machine.node, provider_id, error, "trying again");
                 if let Some((at, _)) = machine.turns.front_mut() {
                     *at = Instant::now() + RETRY;
                 }
@@ -335,6 +338,10 @@ fn kubelet_version(image: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use kube::api::ListParams;
+    use weir_world::serve::SharedWorld;
+    use weir_world::world::{Endpoint, World, WorldOptions};
+
     use super::*;
 
     #[test]
@@ -362,6 +369,166 @@ mod tests {
         ];
         for (name, image, version) in rows {
             assert_eq!(kubelet_version(&image).as_deref(), version, "{name}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_machine_that_is_gone_before_it_joins_never_joins() {
+        let cluster = Cluster::new().await;
+        cluster
+            .tell(VmEvent::Booted(vm("pool-a000001", "1", "a")))
+            .await;
+        cluster
+            .tell(VmEvent::Gone {
+                provider_id: id("1"),
+            })
+            .await;
+        cluster.after(60).await;
+        assert!(cluster.nodes().await.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_machine_that_never_joins_has_no_node() {
+        let cluster = Cluster::new().await;
+        let vm = Vm {
+            never_joins: true,
+            ..vm("pool-a000001", "1", "a")
+        };
+        cluster.tell(VmEvent::Booted(vm)).await;
+        cluster.after(60).await;
+        assert!(cluster.nodes().await.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stopped_machine_falls_silent_until_it_starts_again() {
+        let cluster = Cluster::new().await;
+        cluster
+            .tell(VmEvent::Booted(vm("pool-a000001", "1", "a")))
+            .await;
+        cluster.after(3).await;
+        assert_eq!(cluster.nodes().await, ["pool-a000001 1 no condition"]);
+        cluster
+            .tell(VmEvent::Stopped {
+                provider_id: id("1"),
+            })
+            .await;
+        cluster.after(3).await;
+        assert_eq!(cluster.nodes().await, ["pool-a000001 1 Unknown"]);
+        cluster
+            .tell(VmEvent::Reimaged(vm("pool-a000001", "1", "a")))
+            .await;
+        cluster.after(3).await;
+        assert_eq!(cluster.nodes().await, ["pool-a000001 1 True"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_name_is_waited_for_until_its_older_machine_has_left() {
+        let cluster = Cluster::new().await;
+        cluster
+            .tell(VmEvent::Booted(vm("pool-a000001", "1", "a")))
+            .await;
+        cluster.after(3).await;
+        cluster
+            .tell(VmEvent::Booted(vm("pool-a000001", "2", "b")))
+            .await;
+        cluster.after(10).await;
+        assert_eq!(cluster.nodes().await, ["pool-a000001 1 no condition"]);
+        cluster
+            .tell(VmEvent::Gone {
+                provider_id: id("1"),
+            })
+            .await;
+        cluster.after(10).await;
+        assert_eq!(cluster.nodes().await, ["pool-a000001 2 no condition"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_id_that_is_used_again_gets_a_node_of_its_own() {
+        let cluster = Cluster::new().await;
+        cluster
+            .tell(VmEvent::Booted(vm("pool-a000001", "1", "a")))
+            .await;
+        cluster.after(3).await;
+        cluster
+            .tell(VmEvent::Gone {
+                provider_id: id("1"),
+            })
+            .await;
+        cluster
+            .tell(VmEvent::Booted(vm("pool-a00000b", "1", "b")))
+            .await;
+        cluster.after(10).await;
+        assert_eq!(cluster.nodes().await, ["pool-a00000b 1 no condition"]);
+    }
+
+    /// A simulated API server, and machines that are followed into it.
+    struct Cluster {
+        api: Api<Node>,
+        events: mpsc::Sender<VmEvent>,
+    }
+
+    impl Cluster {
+        async fn new() -> Cluster {
+            let world = SharedWorld::new(World::new(WorldOptions::default(), 1));
+            let client = Client::new(world.kube(Endpoint::Workload), "default");
+            let (events, receiver) = mpsc::channel(8);
+            let options = NodeOptions {
+                join_after: Duration::from_secs(2),
+                leave_after: Duration::from_secs(1),
+                kubelet_version: "v1.34.0".to_owned(),
+                location: "westeurope".to_owned(),
+            };
+            tokio::spawn(Nodes::new(client.clone(), options).follow(receiver));
+            Cluster {
+                api: Api::all(client),
+                events,
+            }
+        }
+
+        async fn tell(&self, event: VmEvent) {
+            self.events.send(event).await.unwrap();
+        }
+
+        /// Lets so many seconds of the paused clock go by.
+        async fn after(&self, seconds: u64) {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+        }
+
+        /// Returns each node's name, instance and readiness.
+        async fn nodes(&self) -> Vec<String> {
+            let nodes = self.api.list(&ListParams::default()).await.unwrap();
+            let lines = nodes.items.iter().map(|node| {
+                let (_, instance) = provider_id_of(node).rsplit_once('/').unwrap();
+                let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
+                let ready = conditions
+                    .into_iter()
+                    .flatten()
+                    .find(|c| c.type_ == "Ready");
+                let ready = ready.map_or("no condition", |ready| &ready.status);
+                format!("{} {instance} {ready}", node.name_any())
+            });
+            lines.collect()
+        }
+    }
+
+    fn id(instance: &str) -> String {
+        format!("azure:///subscriptions/s/virtualMachines/{instance}")
+    }
+
+    fn vm(computer_name: &str, instance: &str, vm_id: &str) -> Vm {
+        Vm {
+            provider_id: id(instance),
+            instance_id: instance.to_owned(),
+            vm_id: vm_id.to_owned(),
+            computer_name: computer_name.to_owned(),
+            zone: None,
+            size: "Standard_D2s_v5".to_owned(),
+            image: Value::Null,
+            custom_data: None,
+            tags: BTreeMap::new(),
+            scale_set: "pool-a".to_owned(),
+            created: Timestamp::UNIX_EPOCH,
+            never_joins: false,
         }
     }
 }
