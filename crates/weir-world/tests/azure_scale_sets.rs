@@ -12,8 +12,8 @@ use http::{Method, StatusCode};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use weir_world::azure::{
-    AzureOptions, CreateFailure, GroupCase, InstanceIds, ParallelWrites, Quota, ReimageTo, StaleOn,
-    VmEvent,
+    AzureOptions, CreateFailure, Delay, GroupCase, InstanceIds, ParallelWrites, Quota, ReimageTo,
+    StaleOn, VmEvent,
 };
 
 const IMAGE: &str =
@@ -73,6 +73,21 @@ fn capacity_falls_by_the_number_deleted_at_once() {
     assert_eq!(leaving.text("/properties/provisioningState"), "Deleting");
     lab.settle();
     assert_eq!(lab.ids(), [ids[1].clone(), ids[3].clone()]);
+    assert_eq!(lab.capacity(), 2);
+}
+
+#[test]
+fn the_lower_capacity_can_show_late_while_the_set_is_updating() {
+    let mut options = AzureOptions::calm();
+    options.latency.capacity_lag = Delay::fixed(SignedDuration::from_secs(20));
+    let mut lab = Lab::new(options);
+    lab.create_pool(4);
+    let ids = lab.ids();
+    lab.post("/delete", &[&ids[0], &ids[1]]);
+    lab.pass(19);
+    assert_eq!((lab.capacity(), lab.state().as_str()), (4, "Updating"));
+    assert_eq!(lab.azure.capacity("pool-a"), Some(2));
+    lab.pass(1);
     assert_eq!(lab.capacity(), 2);
 }
 
@@ -622,6 +637,24 @@ fn scale_in_takes_from_the_largest_zone_by_the_rule_and_spares_the_protected() {
     lab.put("", &capacity(1));
     lab.settle();
     assert_eq!(lab.ids(), ["2"]);
+}
+
+#[test]
+fn the_oldest_goes_from_the_largest_zone_even_if_another_zone_has_an_older_one() {
+    let mut lab = Lab::new(AzureOptions::calm());
+    let mut body = pool(6);
+    body["zones"] = json!(["1", "2", "3"]);
+    body["properties"]["scaleInPolicy"] = json!({"rules": ["OldestVM"]});
+    lab.put("", &body);
+    lab.settle();
+    // Zone 1 loses its oldest and gets two younger ones: 3, 6, 7 against 1, 4 and 2, 5.
+    lab.delete("/virtualMachines/0");
+    lab.settle();
+    lab.put("", &capacity(7));
+    lab.settle();
+    lab.put("", &capacity(6));
+    lab.settle();
+    assert_eq!(lab.ids(), ["1", "2", "4", "5", "6", "7"]);
 }
 
 #[test]

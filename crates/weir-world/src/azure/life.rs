@@ -205,10 +205,15 @@ impl Azure {
 
     /// Lowers the capacity by one for an instance that is not on its way out already.
     pub(super) fn remove_from_capacity(&mut self, key: &SetKey, id: u32) {
+        let lag = self.draw(self.options.latency.capacity_lag);
+        let now = self.now;
         if let Some(set) = self.sets.get_mut(key)
             && set.instances.get(&id).is_some_and(|i| !i.is_leaving())
         {
-            set.set_capacity(set.capacity().saturating_sub(1));
+            let before = set.capacity();
+            set.set_capacity(before.saturating_sub(1));
+            let shown = set.stale_capacity.filter(|(_, until)| now < *until);
+            set.stale_capacity = Some((shown.map_or(before, |(shown, _)| shown), now + lag));
         }
     }
 

@@ -60,6 +60,8 @@ pub struct Latency {
     pub reimage: Delay,
     /// Start, restart, power off, deallocate.
     pub power: Delay,
+    /// From an accepted delete to the lower capacity being read. Zero unless set.
+    pub capacity_lag: Delay,
     /// Factor on everything, such as 0.01 for tests against the real clock.
     pub scale: f64,
 }
@@ -75,6 +77,7 @@ impl Latency {
             update: Delay::about(20, 0.4),
             reimage: Delay::about(100, 0.3),
             power: Delay::about(40, 0.3),
+            capacity_lag: Delay::fixed(SignedDuration::ZERO),
             scale: 1.0,
         }
     }
@@ -90,6 +93,7 @@ impl Latency {
             update: Delay::fixed(span),
             reimage: Delay::fixed(span),
             power: Delay::fixed(span),
+            capacity_lag: Delay::fixed(SignedDuration::ZERO),
             scale: 1.0,
         }
     }

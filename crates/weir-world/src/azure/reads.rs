@@ -40,7 +40,7 @@ impl Azure {
             } => self.list_sets(subscription, scope),
             Route::Set(path) => {
                 let set = self.set(path)?;
-                let view = set.view(call.expands("userData"));
+                let view = set.view(call.expands("userData"), self.now);
                 Ok(Answer::ok(view).with("etag", set.etag()))
             }
             Route::SetPart(path, part) => self.set_part(path, part),
@@ -89,7 +89,7 @@ impl Azure {
                 }
         };
         let sets = self.sets.values().filter(is_in_scope);
-        let views: Vec<Value> = sets.map(|set| set.view(false)).collect();
+        let views: Vec<Value> = sets.map(|set| set.view(false, self.now)).collect();
         Ok(Answer::ok(json!({"value": views})))
     }
 

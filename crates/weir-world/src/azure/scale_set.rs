@@ -61,6 +61,8 @@ pub(crate) struct ScaleSet {
     pub(crate) model: Value,
     pub(crate) custom_data: Option<CustomData>,
     pub(crate) vm_model: Arc<VmModel>,
+    /// A capacity that is still read, until when, although it is lower already.
+    pub(crate) stale_capacity: Option<(u32, Timestamp)>,
     pub(crate) unique_id: String,
     pub(crate) created: Timestamp,
     pub(crate) etag: u64,
@@ -294,8 +296,13 @@ impl ScaleSet {
     }
 
     /// Returns the scale set as a GET shows it.
-    pub(crate) fn view(&self, with_user_data: bool) -> Value {
+    pub(crate) fn view(&self, with_user_data: bool, now: Timestamp) -> Value {
         let mut view = self.model.clone();
+        if let Some((capacity, until)) = self.stale_capacity
+            && now < until
+        {
+            view["sku"]["capacity"] = json!(capacity);
+        }
         view["name"] = json!(self.name);
         view["id"] = json!(self.id());
         view["type"] = json!("Microsoft.Compute/virtualMachineScaleSets");

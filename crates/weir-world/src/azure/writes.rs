@@ -66,6 +66,7 @@ impl Azure {
             model,
             custom_data: write_only.custom_data,
             vm_model: Arc::default(),
+            stale_capacity: None,
             unique_id: self.rng.names.uuid(),
             created: self.now,
             etag: 1,
@@ -119,6 +120,7 @@ impl Azure {
             return Err(super::answer::set_not_found(&path.name, &path.group));
         };
         set.model = model;
+        set.stale_capacity = None;
         set.custom_data = write_only.custom_data.or(set.custom_data.take());
         set.etag += 1;
         let vm_model = set.current_vm_model(&stale_on);
@@ -190,7 +192,7 @@ impl Azure {
     ) -> Answered {
         let answer = match (status, self.sets.get(key)) {
             (StatusCode::OK | StatusCode::CREATED, Some(set)) => {
-                Answer::json(status, set.view(false)).with("etag", set.etag())
+                Answer::json(status, set.view(false, self.now)).with("etag", set.etag())
             }
             _ => Answer::bare(status),
         };
