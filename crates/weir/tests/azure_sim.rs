@@ -8,7 +8,6 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -19,7 +18,9 @@ use kube::runtime::wait::{Condition, await_condition, conditions};
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
-use support::{LIMIT, Running, directory, kubeconfig, only_error, run, serve_world, weir};
+use support::{
+    LIMIT, SUBSCRIPTION, Sim, TENANT, directory, kubeconfig, only_error, run, serve_world, weir,
+};
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 use weir_azure::{
@@ -30,10 +31,6 @@ use weir_world::world::{Endpoint as Side, World, WorldOptions};
 
 /// Names the server and the step to a client.
 const ASK: &str = "WEIR_TEST_ASK";
-
-/// The defaults that `weir azure-sim --help` prints.
-const SUBSCRIPTION: &str = "22222222-2222-2222-2222-222222222222";
-const TENANT: &str = "11111111-1111-1111-1111-111111111111";
 
 /// How long a client leaves a scale set alone between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -63,8 +60,7 @@ async fn a_client_creates_lists_and_deletes_over_https() {
     }
     let directory = directory("azure-sim-client");
     let sim = Sim::start(&directory, &QUICK).await;
-    sim.client("a_client_creates_lists_and_deletes_over_https", "all")
-        .await;
+    client(&sim, "a_client_creates_lists_and_deletes_over_https", "all").await;
     assert_eq!(sim.running.terminate().await, Some(0));
 }
 
@@ -86,8 +82,12 @@ async fn a_secret_that_is_not_the_given_one_gets_no_token() {
     }
     let directory = directory("azure-sim-secret");
     let sim = Sim::start(&directory, &["--client-secret=the-one"]).await;
-    sim.client("a_secret_that_is_not_the_given_one_gets_no_token", "all")
-        .await;
+    client(
+        &sim,
+        "a_secret_that_is_not_the_given_one_gets_no_token",
+        "all",
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -113,7 +113,7 @@ async fn machines_join_as_nodes_and_leave_with_their_instance() {
     let flags = [&QUICK[..], &[&kubeconfig, "--kubelet-version=v1.30.0"]].concat();
     let sim = Sim::start(&directory, &flags).await;
 
-    sim.client(test, "create").await;
+    client(&sim, test, "create").await;
     let found = timeout(LIMIT, joined(&nodes, 2))
         .await
         .expect("two nodes did not join in time");
@@ -128,7 +128,7 @@ async fn machines_join_as_nodes_and_leave_with_their_instance() {
     let (set, instance) = provider_id.rsplit_once("/virtualMachines/").unwrap();
     assert_eq!(format!("azure://{}", scale_set()), set);
 
-    sim.client(test, instance).await;
+    client(&sim, test, instance).await;
     let uid = found[0].uid().unwrap();
     let name = found[0].name_any();
     until(&nodes, &name, conditions::is_deleted(&uid)).await;
@@ -171,59 +171,30 @@ async fn what_cannot_be_used_is_one_line() {
     }
 }
 
-/// A running simulation.
-struct Sim {
-    running: Running,
-    url: String,
-    ca: PathBuf,
-}
-
-impl Sim {
-    async fn start(directory: &Path, flags: &[&str]) -> Sim {
-        let ca = directory.join("ca.pem");
-        let mut command = weir(directory);
-        command
-            .args(["azure-sim", "--listen=127.0.0.1:0"])
-            .args(flags);
-        command.arg("--ca-file").arg(&ca);
-        let mut running = Running::start(command);
-        let line = running.line().await;
-        let rest = line.strip_prefix("listening on ").unwrap();
-        let (url, at) = rest.split_once(", CA in ").unwrap();
-        assert_eq!(at, ca.display().to_string());
-        assert!(url.starts_with("https://127.0.0.1:"), "{line}");
-        Sim {
-            running,
-            url: url.to_owned(),
-            ca,
-        }
-    }
-
-    /// Runs a test again as a client that trusts this server.
-    async fn client(&self, test: &str, step: &str) {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command
-            .args(["--exact", test, "--nocapture"])
-            .env(ASK, format!("{} {step}", self.url))
-            .env("SSL_CERT_FILE", &self.ca)
-            .env_remove("SSL_CERT_DIR")
-            .stdin(Stdio::null())
-            .kill_on_drop(true);
-        let output = timeout(LIMIT, command.output())
-            .await
-            .expect("a client hangs")
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let failed = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(
-            output.status.success(),
-            "client of {step} failed:\n{said}\n{failed}"
-        );
-        assert!(
-            said.contains("1 passed"),
-            "no test is called {test}: {said}"
-        );
-    }
+/// Runs a test again as a client that trusts this server.
+async fn client(sim: &Sim, test: &str, step: &str) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", test, "--nocapture"])
+        .env(ASK, format!("{} {step}", sim.url))
+        .env("SSL_CERT_FILE", &sim.ca)
+        .env_remove("SSL_CERT_DIR")
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    let output = timeout(LIMIT, command.output())
+        .await
+        .expect("a client hangs")
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let failed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.success(),
+        "client of {step} failed:\n{said}\n{failed}"
+    );
+    assert!(
+        said.contains("1 passed"),
+        "no test is called {test}: {said}"
+    );
 }
 
 /// Returns server and step if this process is a client.

@@ -15,7 +15,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 use support::{
-    PASSWORD, Running, directory, get, kubeconfig, only_error, run, serve, serve_world, weir,
+    PASSWORD, Running, address, directory, get, kubeconfig, only_error, run, serve, serve_world,
+    weir,
 };
 use weir_world::serve::SharedWorld;
 use weir_world::world::{Endpoint, World, WorldOptions};
@@ -354,10 +355,4 @@ async fn of_two_copies_one_waits_for_the_lease() {
     assert!(status.contains("200"), "{status}");
     assert_eq!(second.terminate().await, Some(0));
     assert_eq!(first.terminate().await, Some(0));
-}
-
-/// Returns the address in a log line about a listener.
-fn address(line: &str) -> String {
-    let line: serde_json::Value = serde_json::from_str(line).unwrap();
-    line["address"].as_str().unwrap().to_owned()
 }

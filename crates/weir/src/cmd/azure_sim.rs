@@ -1,8 +1,8 @@
 //! `weir azure-sim`: how does a simulated Azure come to serve real clients, and nodes to follow its
 //! machines?
 //!
-//! Azure itself is `weir_world`'s. Here are the command line, the real clock, and in `nodes.rs` what
-//! its machines do in a workload cluster.
+//! Azure itself is `weir_world`'s. Here are the command line, the real clock, and in `nodes.rs`
+//! what its machines do in a workload cluster.
 
 mod nodes;
 mod options;

@@ -7,10 +7,11 @@ use std::error::Error as _;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use kube::client::AuthError;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use tokio::time::timeout;
 
 /// How long a TCP connection to the API server may take.
 ///
@@ -32,6 +33,20 @@ pub(super) async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Client>
     Client::try_from(config)
         .map_err(|error| client_problem(&error))
         .with_context(|| format!("failed to prepare for the API server {server}"))
+}
+
+/// Waits for the first answer of an API server, whatever it is.
+///
+/// # Errors
+/// There is none in time. That nobody listens is left to whoever asks next, who has words for it.
+pub(super) async fn first_answer(client: &Client, limit: Duration) -> anyhow::Result<()> {
+    match timeout(limit, client.apiserver_version()).await {
+        Ok(_) => Ok(()),
+        Err(_) => bail!(
+            "cannot reach the management cluster: connected, but got no answer within {limit:?}; \
+             check the server in the kubeconfig, and what stands between it and here"
+        ),
+    }
 }
 
 async fn from_file(path: &Path) -> anyhow::Result<Config> {
@@ -111,5 +126,26 @@ fn client_problem(error: &kube::Error) -> anyhow::Error {
         kube::Error::Auth(_) => anyhow!("the user of the kubeconfig cannot be used"),
         // TLS errors name a kind of encoding, not what was encoded.
         other => anyhow!("{other}; check the certificates of the kubeconfig"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_api_server_that_never_answers_is_not_waited_for_for_ever() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", silent.local_addr().unwrap());
+        let client = Client::try_from(Config::new(url.parse().unwrap())).unwrap();
+        let error = first_answer(&client, Duration::from_millis(100))
+            .await
+            .unwrap_err();
+        assert!(
+            error.to_string().contains("no answer within 100ms"),
+            "{error}"
+        );
     }
 }

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use clap::{ArgAction, Args};
 use weir_controllers::metrics::Metrics;
@@ -18,6 +19,11 @@ use crate::{http, signals};
 
 /// Name of the Lease. CAPZ's differs, so that both may run side by side, each for its own pools.
 const LEASE: &str = "weir-controller-leader";
+
+/// How long the API server may take to answer the first question.
+///
+/// One that is up answers within a second; an API server that has just started may need ten.
+const FIRST_ANSWER_LIMIT: Duration = Duration::from_secs(15);
 
 /// Where Kubernetes tells a pod its namespace.
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -83,6 +89,10 @@ async fn control(args: &ControllerArgs) -> anyhow::Result<()> {
         ready: ready.clone(),
     };
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "starting");
+    let work = async {
+        cluster::first_answer(&options.client, FIRST_ANSWER_LIMIT).await?;
+        runtime::run(options).await.map_err(anyhow::Error::from)
+    };
     tokio::select! {
         biased;
         // What is under way in Azure goes on there, and the next copy looks at it afresh.
@@ -90,7 +100,7 @@ async fn control(args: &ControllerArgs) -> anyhow::Result<()> {
             tracing::info!(signal, "ending");
             Ok(())
         }
-        ended = runtime::run(options) => ended.map_err(anyhow::Error::from),
+        ended = work => ended,
         () = http::serve_health(health, ready) => Ok(()),
         () = http::serve_metrics(scrapes, metrics) => Ok(()),
     }

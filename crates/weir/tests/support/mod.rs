@@ -195,3 +195,43 @@ pub(crate) async fn serve(routes: Router) -> String {
     tokio::spawn(async move { axum::serve(listener, routes).await });
     format!("http://{address}")
 }
+
+/// The defaults that `weir azure-sim --help` prints.
+pub(crate) const SUBSCRIPTION: &str = "22222222-2222-2222-2222-222222222222";
+pub(crate) const TENANT: &str = "11111111-1111-1111-1111-111111111111";
+
+/// A running simulated Azure.
+pub(crate) struct Sim {
+    pub(crate) running: Running,
+    pub(crate) url: String,
+    pub(crate) ca: PathBuf,
+}
+
+impl Sim {
+    /// Starts it on a free port and waits until it listens.
+    pub(crate) async fn start(directory: &Path, flags: &[&str]) -> Sim {
+        let ca = directory.join("ca.pem");
+        let mut command = weir(directory);
+        command
+            .args(["azure-sim", "--listen=127.0.0.1:0"])
+            .args(flags);
+        command.arg("--ca-file").arg(&ca);
+        let mut running = Running::start(command);
+        let line = running.line().await;
+        let rest = line.strip_prefix("listening on ").unwrap();
+        let (url, at) = rest.split_once(", CA in ").unwrap();
+        assert_eq!(at, ca.display().to_string());
+        assert!(url.starts_with("https://127.0.0.1:"), "{line}");
+        Sim {
+            running,
+            url: url.to_owned(),
+            ca,
+        }
+    }
+}
+
+/// Returns the address in a log line about a listener.
+pub(crate) fn address(line: &str) -> String {
+    let line: serde_json::Value = serde_json::from_str(line).unwrap();
+    line["address"].as_str().unwrap().to_owned()
+}

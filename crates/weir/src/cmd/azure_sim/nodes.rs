@@ -1,7 +1,7 @@
 //! What do the machines of the simulated Azure do in a workload cluster?
 //!
-//! A machine that boots joins as a Node, one that stops is not heard of, and the Node of one that is
-//! gone is removed, as Azure's cloud controller does. Everything else about nodes is left to
+//! A machine that boots joins as a Node, one that stops is not heard of, and the Node of one that
+//! is gone is removed, as Azure's cloud controller does. Everything else about nodes is left to
 //! whatever plays their kubelets, such as kwok.
 
 use std::collections::{BTreeMap, VecDeque};
