@@ -221,7 +221,8 @@ async fn find_identity(
 
 /// Whether the cluster's namespace is among those that the identity is for.
 ///
-/// An absent list allows nobody but the identity's own namespace; an empty one allows everybody.
+/// An absent `allowedNamespaces` allows nobody, the identity's own namespace included; an empty one
+/// allows everybody. These are CAPZ's rules.
 async fn may_use(
     kube: &kube::Client,
     identity: &AzureClusterIdentity,
@@ -237,9 +238,6 @@ async fn may_use(
         identity: name.clone(),
         namespace: namespace.clone(),
     };
-    if identity.namespace().as_deref() == Some(&namespace) {
-        return Ok(());
-    }
     let Some(AllowedNamespaces { list, selector }) = &identity.spec.allowed_namespaces else {
         return Err(refused());
     };

@@ -95,6 +95,9 @@ pub async fn reconcile(key: &Key, ctx: &Ctx) -> Result<Turn, Error> {
         Err(error) => return Err(Error::Observe(Box::new(error))),
     };
     let plan = weir_core::plan(&scene.observed);
+    ctx.remember(key, |memory| {
+        memory.look_serves_until = plan.look_serves_until
+    });
     hold(&pool, &plan, ctx).await.map_err(Error::Finalizer)?;
     let outcomes = apply::apply(&pool, &scene, &plan, ctx).await;
     report::report(&pool, &scene, &plan, &outcomes, ctx)

@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 pub struct Observed {
     /// When the turn was taken.
     pub at: Timestamp,
+    /// When Azure was looked at for it; a look may serve several turns.
+    pub looked_at: Timestamp,
     /// What is wanted.
     pub pool: Pool,
     /// The scale set; known `None` means that Azure answered "not found".

@@ -17,12 +17,17 @@ pub use wait::{Wait, WaitingOn};
 
 use crate::observed::{Departure, Observed, Provisioning, Reading, ScaleSet};
 
-/// How soon a turn is taken again while Azure works for the pool.
+/// How soon Azure is looked at after it was written to.
 ///
-/// Azure announces nothing, so the end of a creation or deletion is found by listing. A listing
-/// costs one of 10 tokens a minute per scale set (docs/azure.md, "Throttling"): one each 10 s
-/// leaves four for everybody else.
-pub const AZURE_POLL: SignedDuration = SignedDuration::from_secs(10);
+/// New instances are listed within seconds of a write, and an operation says itself that it is
+/// polled every ten seconds (docs/azure.md, "Operations").
+pub const LOOK_AFTER_WRITE: SignedDuration = SignedDuration::from_secs(10);
+
+/// How old a look at Azure may grow when nothing that Azure does is waited for.
+///
+/// Events of the clusters come in bursts and tell nothing of Azure; every capacity write names the
+/// version that was looked at, so that an old look is refused rather than obeyed.
+pub const LOOK_AGE_MAX: SignedDuration = SignedDuration::from_secs(60);
 
 /// How long a drained instance may wait for others to share its delete request.
 ///
@@ -37,8 +42,10 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// Why no more than that: what is waited for.
     pub waits: Vec<Wait>,
-    /// When to look again if nothing is heard before; `None` means that nothing is under way.
+    /// When to take the next turn if nothing is heard before; `None` if nothing is under way.
     pub look_again: Option<Timestamp>,
+    /// Until when the look at Azure that this plan was made from may serve further turns.
+    pub look_serves_until: Timestamp,
 }
 
 /// Decides the next steps for one pool. Total: every [`Observed`] has a plan.
@@ -46,7 +53,7 @@ pub struct Plan {
 pub fn plan(observed: &Observed) -> Plan {
     let mut plan = Plan::default();
     decide(observed, &mut plan);
-    plan.look_again = look_again(observed.at, &plan);
+    schedule(observed, &mut plan);
     plan
 }
 
@@ -317,15 +324,15 @@ impl Plan {
     }
 }
 
-fn look_again(at: Timestamp, plan: &Plan) -> Option<Timestamp> {
-    let polled = plan.waits.iter().any(|wait| wait.on.is_polled());
+fn schedule(observed: &Observed, plan: &mut Plan) {
+    let ages = plan.waits.iter().filter_map(|wait| wait.on.look_age_max());
+    let age_max = ages.min();
+    plan.look_serves_until = observed.looked_at + age_max.unwrap_or(LOOK_AGE_MAX);
     let written = plan.steps.iter().any(|step| step.action.is_azure_write());
-    let poll = (polled || written).then_some(at + AZURE_POLL);
-    plan.waits
-        .iter()
-        .filter_map(|wait| wait.until)
-        .chain(poll)
-        .min()
+    let after_write = written.then_some(observed.at + LOOK_AFTER_WRITE);
+    let due = age_max.map(|_| plan.look_serves_until.max(observed.at));
+    let moments = plan.waits.iter().filter_map(|wait| wait.until);
+    plan.look_again = moments.chain(due).chain(after_write).min();
 }
 
 /// Returns since when a machine's drain is over; `None` while it is not.

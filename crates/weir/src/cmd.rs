@@ -3,6 +3,8 @@
 pub(crate) mod azure_sim;
 mod cluster;
 pub(crate) mod controller;
+pub(crate) mod demo;
+pub(crate) mod sim;
 
 use std::io::Write as _;
 

@@ -7,6 +7,7 @@ mod cmd;
 mod http;
 mod log;
 mod signals;
+mod tui;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -15,6 +16,8 @@ use clap::{Parser, Subcommand};
 
 use cmd::azure_sim::AzureSimArgs;
 use cmd::controller::ControllerArgs;
+use cmd::demo::DemoArgs;
+use cmd::sim::SimArgs;
 use log::LogFormat;
 
 /// A Cluster API infrastructure provider for Azure machine pools.
@@ -35,6 +38,10 @@ enum Command {
     Controller(Box<ControllerArgs>),
     /// Serve a simulated Azure over HTTPS.
     AzureSim(Box<AzureSimArgs>),
+    /// Roll a pool before your eyes, in memory.
+    Demo(Box<DemoArgs>),
+    /// Play stories drawn from seeds in a simulated world, and judge them.
+    Sim(Box<SimArgs>),
 }
 
 fn main() -> ExitCode {
@@ -62,6 +69,9 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
             log::start(cli.log_format)?;
             cmd::azure_sim::run(args)
         }
+        // Their screen is what they print: reconcilers' log lines would spoil it.
+        Command::Demo(args) => cmd::demo::run(args),
+        Command::Sim(args) => cmd::sim::run(args),
     }
 }
 

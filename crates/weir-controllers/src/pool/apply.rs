@@ -221,8 +221,8 @@ async fn put_scale_set(
         .wanted
         .as_ref()
         .ok_or_else(|| StepError::Gone(scene.key.to_string()))?;
-    let mut body: ScaleSet = wanted.scale_set.clone();
-    body.sku.get_or_insert_default().capacity = Some(capacity);
+    let actual = scene.look.as_ref().and_then(|look| look.scale_set.as_ref());
+    let body = model::body(wanted, actual, capacity);
     let accepted = scene
         .arm
         .put_scale_set(&scene.scale_set_id, &body, on)

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use weir_azure::{Instance, Operation, Retry, ScaleSet};
-use weir_core::plan::AZURE_POLL;
 
 /// The first pause after a refusal that names no time.
 const BACKOFF_FIRST: SignedDuration = SignedDuration::from_secs(5);
@@ -23,6 +22,8 @@ pub(crate) struct Memory {
     pub(crate) operation: Option<Operation>,
     /// The last trouble that an event told of, so that it is told once.
     pub(crate) told: Option<String>,
+    /// Until when the last look may serve, as the plan that was made from it said.
+    pub(crate) look_serves_until: Timestamp,
     refusals: u32,
 }
 
@@ -38,12 +39,9 @@ pub(crate) struct Look {
 }
 
 impl Memory {
-    /// Returns the last look if it may still be used.
-    ///
-    /// Events of the clusters come in bursts and tell nothing of Azure, so that a look serves all
-    /// turns until the next poll would be due. Every write to Azure ends it.
+    /// Returns the last look if it may still be used. Every write to Azure ends it.
     pub(crate) fn fresh_look(&self, now: Timestamp) -> Option<Look> {
-        self.look.clone().filter(|look| now < look.at + AZURE_POLL)
+        self.look.clone().filter(|_| now < self.look_serves_until)
     }
 
     /// Keeps a look.

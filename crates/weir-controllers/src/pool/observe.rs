@@ -202,7 +202,9 @@ async fn look_around(pool: &Arc<AzureMachinePool>, key: &Key, ctx: &Ctx) -> Resu
     if is_paused(pool, &cluster) {
         return Err(Blocked::Paused.into());
     }
-    let azure_cluster = azure_cluster(&cluster, key, ctx).await?;
+    let mut azure_cluster = azure_cluster(&cluster, key, ctx).await?;
+    let subscription = ctx.azure.default_subscription().map(str::to_owned);
+    azure_cluster.spec.subscription_id = azure_cluster.spec.subscription_id.or(subscription);
     let wanted = match (&machine_pool, deleting) {
         (_, true) => None,
         (None, false) => return Err(Blocked::NoOwner.into()),
@@ -215,9 +217,7 @@ async fn look_around(pool: &Arc<AzureMachinePool>, key: &Key, ctx: &Ctx) -> Resu
         .arm(&ctx.kube, &azure_cluster)
         .await
         .map_err(Blocked::Access)?;
-    let subscription = ctx.azure.default_subscription();
-    let scale_set_id =
-        model::scale_set_id(pool, &azure_cluster, subscription).map_err(Blocked::Model)?;
+    let scale_set_id = model::scale_set_id(pool, &azure_cluster, None).map_err(Blocked::Model)?;
     let azure = look_at_azure(&arm, &scale_set_id, key, ctx).await;
     let cluster_key = Key {
         namespace: key.namespace.clone(),
@@ -377,6 +377,9 @@ fn join(
     let unread = |error: &&ArmError| error.line();
     let observed = Observed {
         at: ctx.clock.now(),
+        looked_at: azure
+            .as_ref()
+            .map_or_else(|_| ctx.clock.now(), |look| look.at),
         pool: core_pool(pool, &target),
         scale_set: known.as_ref().map_or_else(
             |e| Reading::Unknown(unread(e)),

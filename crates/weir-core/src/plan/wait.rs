@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{Census, Member, Model, Plan, Standing};
 use crate::observed::{Departure, Provisioning};
@@ -117,16 +117,25 @@ impl Wait {
 }
 
 impl WaitingOn {
-    /// Returns whether only another read of Azure can tell that the wait is over.
+    /// Returns how old a look at Azure may grow while this is waited for; `None` if Azure has no
+    /// part in it.
+    ///
+    /// Azure announces nothing, so ends are found by looking. A look costs one of 12 reads and one
+    /// of 10 listings a minute per scale set (docs/azure.md, "Throttling").
     #[must_use]
-    pub fn is_polled(&self) -> bool {
+    pub fn look_age_max(&self) -> Option<SignedDuration> {
         match self {
-            WaitingOn::Unread { .. }
-            | WaitingOn::Creation { .. }
-            | WaitingOn::DeleteUnderWay { .. }
-            | WaitingOn::Deletion { .. }
-            | WaitingOn::ScaleSetBusy
-            | WaitingOn::ScaleSetGone => true,
+            // A machine object has to be made before the node joins, about two minutes later.
+            WaitingOn::Creation { .. } => Some(SignedDuration::from_secs(20)),
+            // A slot stands idle from the end of a deletion until it is seen.
+            WaitingOn::Deletion { .. } | WaitingOn::DeleteUnderWay { .. } => {
+                Some(SignedDuration::from_secs(15))
+            }
+            WaitingOn::Unread { .. } | WaitingOn::ScaleSetGone => {
+                Some(SignedDuration::from_secs(15))
+            }
+            // Nodes tell when the instances are up; only the end of the operation is missed.
+            WaitingOn::ScaleSetBusy => Some(SignedDuration::from_secs(60)),
             WaitingOn::Joining { .. }
             | WaitingOn::Recovery { .. }
             | WaitingOn::Drain { .. }
@@ -135,7 +144,7 @@ impl WaitingOn {
             | WaitingOn::Ceiling { .. }
             | WaitingOn::NeverServed { .. }
             | WaitingOn::Retry { .. }
-            | WaitingOn::Brake { .. } => false,
+            | WaitingOn::Brake { .. } => None,
         }
     }
 }

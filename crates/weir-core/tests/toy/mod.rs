@@ -118,6 +118,7 @@ impl Toy {
         let unread = |what: &str| self.unread.filter(|unread| *unread == what);
         Observed {
             at: self.now,
+            looked_at: self.now,
             pool: self.pool.clone(),
             scale_set: match unread("azure") {
                 Some(what) => Reading::Unknown(format!("reading {what} failed")),

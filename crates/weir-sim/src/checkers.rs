@@ -1,0 +1,139 @@
+//! What must never happen, checked against what is true in the world, after every event.
+//!
+//! Written from the rules and from nothing that the planner computes. A loss that the story itself
+//! brings about (a user's deletion, a vanished machine) is excused, by name and by number.
+
+use std::collections::BTreeSet;
+
+use weir_world::world::{DrainState, World};
+
+/// What is promised for one pool, as the story has it at the moment.
+#[derive(Clone, Debug)]
+pub struct Promise {
+    /// The scale set.
+    pub scale_set: String,
+    /// N, with the time since when.
+    pub replicas: u32,
+    /// The largest N of late: a write that was decided before a scale-down may still arrive.
+    pub replicas_lately: u32,
+    /// S, in instances.
+    pub surge: u32,
+    /// U, in instances.
+    pub unavailable: u32,
+    /// How many instances others took away that were not made good yet.
+    pub excused: u32,
+    /// Whether the user deleted the pool.
+    pub deleted: bool,
+}
+
+/// The checkers and what they remember.
+#[derive(Debug, Default)]
+pub struct Checkers {
+    broken: Vec<String>,
+    seen_deletes: usize,
+    was_whole: bool,
+    serves_all: bool,
+    worst: Worst,
+    told: BTreeSet<String>,
+}
+
+/// The worst that was seen, for reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Worst {
+    /// The fewest available instances once the pool was whole.
+    pub available_min: Option<u32>,
+    /// The most instances that existed at once.
+    pub total_max: u32,
+    /// Instances deleted with pods on their nodes that a drain should have moved.
+    pub undrained: u32,
+}
+
+impl Checkers {
+    /// Returns what was broken, oldest first.
+    #[must_use]
+    pub fn broken(&self) -> &[String] {
+        &self.broken
+    }
+
+    /// Returns the worst that was seen.
+    #[must_use]
+    pub fn worst(&self) -> Worst {
+        self.worst
+    }
+
+    /// Looks at the world, and at how many writes to Azure are on their way to it.
+    pub fn check(&mut self, world: &World, promise: &Promise, writes_under_way: usize) {
+        if writes_under_way > 1 {
+            self.report(world, format!("R8: {writes_under_way} writes to Azure at once"));
+        }
+        let facts = world.facts();
+        let instances = world.azure().instances(&promise.scale_set);
+        let total = instances.len() as u32;
+        self.worst.total_max = self.worst.total_max.max(total);
+        self.ceiling(world, promise, total);
+        let serving = facts.nodes.iter().filter(|node| {
+            let own = instances.iter().any(|instance| {
+                instance
+                    .vm
+                    .provider_id
+                    .eq_ignore_ascii_case(&node.provider_id)
+            });
+            own && node.is_ready && !node.is_cordoned
+        });
+        self.floor(world, promise, serving.count() as u32);
+        for delete in &facts.instance_deletes[self.seen_deletes..] {
+            if matches!(delete.drain, DrainState::PodsLeft { .. }) && !promise.deleted {
+                self.worst.undrained += 1;
+                let what = format!("R3: {} deleted, {:?}", delete.provider_id, delete.drain);
+                self.report(world, what);
+            }
+        }
+        self.seen_deletes = facts.instance_deletes.len();
+    }
+
+    /// R1.
+    fn ceiling(&mut self, world: &World, promise: &Promise, total: u32) {
+        let ceiling = promise.replicas_lately + promise.surge;
+        if total > ceiling {
+            self.report(world, format!("R1: {total} instances exist, {ceiling} may"));
+        }
+    }
+
+    /// R2.
+    fn floor(&mut self, world: &World, promise: &Promise, serving: u32) {
+        let floor = promise.replicas.saturating_sub(promise.unavailable);
+        self.serves_all = serving >= promise.replicas;
+        self.was_whole |= self.serves_all;
+        if !self.was_whole {
+            return;
+        }
+        let least = self
+            .worst
+            .available_min
+            .map_or(serving, |min| min.min(serving));
+        self.worst.available_min = Some(least);
+        if serving + promise.excused < floor {
+            let excused = promise.excused;
+            let what = format!("R2: {serving} serve, {floor} must, {excused} excused");
+            self.report(world, what);
+        }
+    }
+
+    /// Returns whether as many serve as are wanted.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.serves_all
+    }
+
+    /// A pool that grows is not whole until the new instances serve.
+    pub fn grew(&mut self) {
+        self.was_whole = false;
+    }
+
+    fn report(&mut self, world: &World, what: String) {
+        // A state that lasts is told once.
+        if self.told.insert(what.clone()) {
+            self.broken.push(format!("{}  {what}", world.now()));
+        }
+    }
+}
