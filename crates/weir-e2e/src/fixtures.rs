@@ -34,6 +34,9 @@ pub const TENANT: &str = "00000000-0000-0000-0000-000000000002";
 /// Client of every fixture's service principal.
 pub const CLIENT: &str = "00000000-0000-0000-0000-000000000003";
 
+/// Client secret of that service principal; it must never be seen in what a program prints.
+pub const PASSWORD: &str = "not-a-real-password";
+
 /// How long core may take until it sees that a cluster is up.
 const UP_IN: Duration = Duration::from_secs(30);
 
@@ -220,7 +223,7 @@ fn identity(place: &Place) -> [Value; 2] {
         "clientSecret": {"name": name, "namespace": place.namespace},
         "allowedNamespaces": {},
     });
-    let password = json!({"clientSecret": "not-a-real-password"});
+    let password = json!({"clientSecret": PASSWORD});
     [
         place.with("v1", "Secret", &name, "stringData", password),
         place.with(

@@ -21,7 +21,7 @@ mod testbed;
 mod wait;
 
 pub use crate::control_plane::{ControlPlane, KubernetesApi};
-pub use crate::http::get;
+pub use crate::http::{get, server};
 pub use crate::objects::{apply, apply_status, object_api};
 pub use crate::ports::free_ports;
 pub use crate::process::Process;
