@@ -1,18 +1,30 @@
 //! One turn of a pool machine: whoever deletes it, its node is drained first.
 //!
 //! The pool decides who goes and deletes instances in Azure. This reconciler looks after machines
-//! that are on their way out: one deleted by hand takes its Machine with it, so that core drains
-//! the node; one that has no Machine is drained by Weir itself.
+//! that are on their way out. One deleted by hand takes its Machine with it. Core drains no node
+//! whose pool machine is being deleted already, so what core has not drained, Weir drains itself.
 
 mod drain;
 
+use jiff::SignedDuration;
 use kube::{Api, ResourceExt};
-use weir_api::AzureMachinePoolMachine;
 use weir_api::capi::Machine;
+use weir_api::{AzureMachinePoolMachine, contract};
 
 use crate::caches::pool_of;
 use crate::context::{Ctx, Key};
 use crate::pool::Next;
+
+/// How soon to look again while core is at a Machine, if nothing is heard of it before.
+const CORE_LOOK: SignedDuration = SignedDuration::from_secs(5);
+
+/// Reasons of a Machine's Deleting condition that come after its drain and its volumes.
+const AFTER_DRAIN: [&str; 4] = [
+    contract::deleting_reason::WAITING_FOR_INFRASTRUCTURE_DELETION,
+    contract::deleting_reason::WAITING_FOR_BOOTSTRAP_DELETION,
+    contract::deleting_reason::DELETING_NODE,
+    contract::deleting_reason::DELETION_COMPLETED,
+];
 
 /// A turn could not be finished.
 #[derive(Debug, thiserror::Error)]
@@ -51,13 +63,43 @@ pub async fn reconcile(key: &Key, ctx: &Ctx) -> Result<Next, Error> {
             crate::pool::delete(&api, &owner)
                 .await
                 .map_err(|error| Error::DeleteMachine(key.clone(), error))?;
-            Ok(Next::OnEvent)
+            Ok(Next::At(ctx.clock.now() + CORE_LOOK))
         }
-        Some(_) => Ok(Next::OnEvent),
-        None => drain::drain(&machine, ctx)
+        Some(owner) if core_has_drained(&owner) => Ok(Next::OnEvent),
+        // Hooks of others come first, and core waits for them.
+        Some(owner) if !is_past_drain(&owner) => Ok(Next::At(ctx.clock.now() + CORE_LOOK)),
+        Some(_) | None => drain::drain(&machine, ctx)
             .await
             .map_err(|error| Error::Drain(key.clone(), error)),
     }
+}
+
+/// Whether core is at what comes after a Machine's drain, be it that there was one or not.
+pub(crate) fn is_past_drain(machine: &Machine) -> bool {
+    let conditions = machine.status.iter().flat_map(|status| &status.conditions);
+    let mut deleting = conditions.filter(|each| each.type_ == contract::condition::DELETING);
+    machine.metadata.deletion_timestamp.is_some()
+        && deleting.any(|each| AFTER_DRAIN.contains(&each.reason.as_str()))
+}
+
+/// Whether core has seen to the node of a Machine: drained it, or left it alone on purpose.
+///
+/// The reason of its Deleting condition does not tell: core drains no node whose infrastructure is
+/// being deleted already, and stops a drain in its middle then. It notes the time at which it
+/// begins to wait for volumes only after that, and only if the infrastructure was not yet on its
+/// way out.
+///
+/// # Source
+/// Cluster API v1.14.2, core/reconcilers/machine/machine_controller.go, `isNodeDrainAllowed` and
+/// `isNodeVolumeDetachingAllowed`.
+pub(crate) fn core_has_drained(machine: &Machine) -> bool {
+    let status = machine.status.as_ref();
+    let deletion = status.and_then(|status| status.deletion.as_ref());
+    let left_alone = machine
+        .annotations()
+        .contains_key(contract::annotation::EXCLUDE_NODE_DRAINING);
+    left_alone
+        || deletion.is_some_and(|times| times.wait_for_node_volume_detach_start_time.is_some())
 }
 
 /// Machines of a paused pool, or of one that goes as a whole, are not ours to drain.

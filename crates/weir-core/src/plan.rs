@@ -23,6 +23,9 @@ use crate::observed::{Departure, Observed, Provisioning, Reading, ScaleSet};
 /// polled every ten seconds (docs/azure.md, "Operations").
 pub const LOOK_AFTER_WRITE: SignedDuration = SignedDuration::from_secs(10);
 
+/// How soon Azure is looked at after instances were deleted: none is gone sooner.
+pub const LOOK_AFTER_DELETE: SignedDuration = SignedDuration::from_secs(25);
+
 /// How old a look at Azure may grow when nothing that Azure does is waited for.
 ///
 /// Events of the clusters come in bursts and tell nothing of Azure; every capacity write names the
@@ -31,9 +34,10 @@ pub const LOOK_AGE_MAX: SignedDuration = SignedDuration::from_secs(60);
 
 /// How long a drained instance may wait for others to share its delete request.
 ///
-/// Azure refuses a second delete while one runs, so whoever comes 5 s late pays for a whole
-/// deletion (about a minute). Waiting this long costs less than that and no slot stays idle longer.
-pub const DELETE_LINGER: SignedDuration = SignedDuration::from_secs(10);
+/// Azure refuses a second delete while one runs, so whoever comes a little late pays for a whole
+/// deletion, about a minute. Core drains in passes of twenty seconds: waiting for one pass, and a
+/// little more, costs less than that.
+pub const DELETE_LINGER: SignedDuration = SignedDuration::from_secs(30);
 
 /// What is to be done now, and why no more than that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -328,8 +332,20 @@ fn schedule(observed: &Observed, plan: &mut Plan) {
     let ages = plan.waits.iter().filter_map(|wait| wait.on.look_age_max());
     let age_max = ages.min();
     plan.look_serves_until = observed.looked_at + age_max.unwrap_or(LOOK_AGE_MAX);
-    let written = plan.steps.iter().any(|step| step.action.is_azure_write());
-    let after_write = written.then_some(observed.at + LOOK_AFTER_WRITE);
+    let lists_more = |action: &Action| match action {
+        Action::CreateScaleSet { .. } | Action::UpdateModel { .. } => true,
+        Action::RaiseCapacity { .. } | Action::DeleteScaleSet => true,
+        Action::DeleteInstances { .. } => false,
+        Action::AddMachine { .. } | Action::RemoveMachine { .. } => false,
+        Action::ReleaseMachine { .. } | Action::ReleasePool => false,
+    };
+    let listed = plan.steps.iter().any(|step| lists_more(&step.action));
+    let deleted = plan.steps.iter().any(|step| step.action.is_azure_write()) && !listed;
+    let after_write = if listed {
+        Some(observed.at + LOOK_AFTER_WRITE)
+    } else {
+        deleted.then_some(observed.at + LOOK_AFTER_DELETE)
+    };
     let due = age_max.map(|_| plan.look_serves_until.max(observed.at));
     let moments = plan.waits.iter().filter_map(|wait| wait.until);
     plan.look_again = moments.chain(due).chain(after_write).min();

@@ -5,7 +5,13 @@
 
 use std::collections::BTreeSet;
 
+use jiff::{SignedDuration, Timestamp};
+use weir_world::cluster::Side;
+use weir_world::cluster::kinds::resource;
 use weir_world::world::{DrainState, World};
+
+/// The resource of pool machines.
+pub(crate) const POOL_MACHINES: &str = "azuremachinepoolmachines.infrastructure.cluster.x-k8s.io";
 
 /// What is promised for one pool, as the story has it at the moment.
 #[derive(Clone, Debug)]
@@ -22,8 +28,35 @@ pub struct Promise {
     pub unavailable: u32,
     /// How many instances others took away that were not made good yet.
     pub excused: u32,
+    /// When the last of them was taken away.
+    pub last_loss: Timestamp,
     /// Whether the user deleted the pool.
     pub deleted: bool,
+}
+
+impl Promise {
+    /// Excuses the loss of one more instance.
+    pub fn excuse(&mut self, now: Timestamp) {
+        self.excused += 1;
+        self.last_loss = now;
+    }
+
+    /// Ends the excuse once every loss has been made good.
+    pub fn look(&mut self, checkers: &Checkers, world: &World) {
+        // A node that has stopped is missed after 40 s, and its machine is asked to go after that.
+        let felt = world.now() > self.last_loss + SignedDuration::from_mins(3);
+        if felt && checkers.is_whole() && nobody_leaves(world) {
+            self.excused = 0;
+        }
+    }
+}
+
+/// Whether no machine is on its way out.
+fn nobody_leaves(world: &World) -> bool {
+    let server = world.server(Side::Management);
+    let kinds = [resource::MACHINES, POOL_MACHINES];
+    let mut machines = kinds.iter().flat_map(|kind| server.list(kind));
+    machines.all(|machine| machine["metadata"]["deletionTimestamp"].is_null())
 }
 
 /// The checkers and what they remember.
@@ -64,7 +97,10 @@ impl Checkers {
     /// Looks at the world, and at how many writes to Azure are on their way to it.
     pub fn check(&mut self, world: &World, promise: &Promise, writes_under_way: usize) {
         if writes_under_way > 1 {
-            self.report(world, format!("R8: {writes_under_way} writes to Azure at once"));
+            self.report(
+                world,
+                format!("R8: {writes_under_way} writes to Azure at once"),
+            );
         }
         let facts = world.facts();
         let instances = world.azure().instances(&promise.scale_set);
@@ -104,7 +140,7 @@ impl Checkers {
         let floor = promise.replicas.saturating_sub(promise.unavailable);
         self.serves_all = serving >= promise.replicas;
         self.was_whole |= self.serves_all;
-        if !self.was_whole {
+        if !self.was_whole || promise.deleted {
             return;
         }
         let least = self

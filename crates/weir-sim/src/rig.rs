@@ -291,10 +291,10 @@ impl Rig {
                 watch(self);
             }
             let now = self.world.now();
-            let next = self.next_due().unwrap_or(to).clamp(now, to);
-            if next >= to && now >= to {
+            if now >= to {
                 return;
             }
+            let next = self.next_due().unwrap_or(to).clamp(now, to);
             let asleep = !self.controller.under_way.is_empty();
             // A turn that sleeps between two tries wakes by tokio's clock, which nobody announces.
             let next = if asleep {

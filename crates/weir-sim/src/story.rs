@@ -14,7 +14,7 @@ use weir_world::cluster::{Side, Target};
 use weir_world::rng::Rng;
 use weir_world::world::{World, WorldOptions};
 
-use crate::checkers::{Checkers, Promise};
+use crate::checkers::{Checkers, POOL_MACHINES, Promise};
 use crate::rig::{Mischief, Pace, Rig};
 use crate::scene::{self, NAMESPACE, PoolSpec};
 
@@ -173,7 +173,8 @@ fn draw_pool(dice: &mut Rng) -> PoolSpec {
     pool.max_surge = surge.to_owned();
     pool.max_unavailable = unavailable.to_owned();
     pool.delete_policy = ["Oldest", "Newest", "Random"][dice.below(3) as usize].to_owned();
-    if dice.chance(0.5) {
+    // Where every node may be away at once, a budget can wait for ever for a pod's next place.
+    if dice.chance(0.5) || replicas <= 2 || promise(&pool).unavailable == replicas {
         pool.drain_timeout_seconds = Some(600);
     }
     if dice.chance(0.3) {
@@ -309,9 +310,7 @@ impl<'s> Stage<'s> {
         let (checkers, promise) = (&mut self.checkers, &mut self.promise);
         let watch = |rig: &Rig| {
             checkers.check(rig.world(), promise, rig.azure_writes_under_way());
-            if checkers.is_whole() {
-                promise.excused = 0;
-            }
+            promise.look(checkers, rig.world());
         };
         self.rig.run_until(to, watch).await;
     }
@@ -434,6 +433,7 @@ impl<'s> Stage<'s> {
     }
 
     fn delete(&mut self, resource: &str, nth: u32) {
+        let now = self.rig.world().now();
         let world = self.rig.world_mut();
         let named: Vec<_> = world
             .server(Side::Management)
@@ -442,18 +442,19 @@ impl<'s> Stage<'s> {
             .collect();
         if let Some(target) = named.get(nth as usize % named.len().max(1)) {
             let _gone = world.delete(Side::Management, target);
-            self.promise.excused += 1;
+            self.promise.excuse(now);
         }
     }
 
     fn hit(&mut self, nth: u32, fate: fn(&mut Azure, &str, &str) -> bool) {
+        let now = self.rig.world().now();
         let world = self.rig.world_mut();
         let scale_set = self.promise.scale_set.clone();
         let instances = world.azure().instances(&scale_set);
         if let Some(instance) = instances.get(nth as usize % instances.len().max(1)) {
             let id = instance.vm.instance_id.clone();
             if world.with_azure(|azure| fate(azure, &scale_set, &id)) {
-                self.promise.excused += 1;
+                self.promise.excuse(now);
             }
         }
     }
@@ -474,7 +475,6 @@ impl<'s> Stage<'s> {
 }
 
 const MACHINES: &str = resource::MACHINES;
-const POOL_MACHINES: &str = "azuremachinepoolmachines.infrastructure.cluster.x-k8s.io";
 
 /// Ends what the world does to the controller on purpose.
 fn calm(world: &mut World) {
@@ -517,6 +517,7 @@ pub fn promise(spec: &PoolSpec) -> Promise {
         surge,
         unavailable: unavailable.min(spec.replicas),
         excused: 0,
+        last_loss: Timestamp::MIN,
         deleted: false,
     }
 }

@@ -82,6 +82,11 @@ pub enum DrainState {
         /// How many pods were left.
         pods_left: usize,
     },
+    /// Pods were left on a node that is not heard of: nobody can end them there.
+    Unreachable {
+        /// How many pods were left.
+        pods_left: usize,
+    },
     /// Pods were left, and the user had excluded the machine from draining.
     Excluded {
         /// How many pods were left.
@@ -346,6 +351,9 @@ impl World {
         let pods_left = pods.iter().filter(|pod| is_evictable(pod)).count();
         if pods_left == 0 {
             return DrainState::Drained;
+        }
+        if !fields::is_ready(node) {
+            return DrainState::Unreachable { pods_left };
         }
         let machine = self.management.list(resource::MACHINES).find(is_its);
         let excluded = "machine.cluster.x-k8s.io/exclude-node-draining";

@@ -7,8 +7,8 @@ use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 use weir_api::capi::Machine;
 use weir_api::{AzureMachinePool, AzureMachinePoolMachine, AzureMachinePoolMachineSpec, contract};
-use weir_azure::{Accepted, ArmError, Deletion, Instance, Precondition, Retry, ScaleSet};
-use weir_core::plan::{Action, Plan, Step};
+use weir_azure::{Accepted, ArmError, Deletion, ETag, Instance, Precondition, Retry, ScaleSet};
+use weir_core::plan::{Action, LOOK_AFTER_WRITE, Plan, Step};
 
 use super::observe::{Objects, Scene, instance_provider_id, line};
 use crate::context::Ctx;
@@ -165,24 +165,24 @@ async fn carry_out(
     action: &Action,
     ctx: &Ctx,
 ) -> Result<(), StepError> {
-    if action.is_azure_write() {
-        ctx.remember(&scene.key, |memory| memory.end_look());
-    }
     match action {
         Action::CreateScaleSet { capacity } => {
             put_scale_set(scene, *capacity, Precondition::Absent, ctx).await
         }
         Action::UpdateModel { capacity } => {
-            put_scale_set(scene, *capacity, matches_look(scene)?, ctx).await
+            let on = Precondition::Matches(current_etag(scene).await?);
+            put_scale_set(scene, *capacity, on, ctx).await
         }
         Action::RaiseCapacity { to } => raise_capacity(scene, *to, ctx).await,
         Action::DeleteInstances { instances } => {
             let arm = &scene.arm;
             arm.delete_instances(&scene.scale_set_id, instances, Deletion::Graceful)
                 .await?;
+            ctx.remember(&scene.key, |memory| memory.deletes_accepted(instances));
             Ok(())
         }
         Action::DeleteScaleSet => {
+            ctx.remember(&scene.key, |memory| memory.end_look());
             scene
                 .arm
                 .delete_scale_set(&scene.scale_set_id, Deletion::Graceful)
@@ -204,11 +204,25 @@ async fn carry_out(
     }
 }
 
-fn matches_look(scene: &Scene) -> Result<Precondition, StepError> {
-    let scale_set = scene.look.as_ref().and_then(|look| look.scale_set.as_ref());
-    let etag = scale_set.and_then(|scale_set| scale_set.etag.clone());
+/// Returns the etag of the scale set that the plan was made for.
+///
+/// After a delete of ours it is read again, and only taken if nothing else has changed with it.
+async fn current_etag(scene: &Scene) -> Result<ETag, StepError> {
     let gone = || StepError::Gone(scene.scale_set_id.to_string());
-    Ok(Precondition::Matches(etag.ok_or_else(gone)?))
+    let look = scene.look.as_ref().ok_or_else(gone)?;
+    let seen = look.scale_set.as_ref().ok_or_else(gone)?;
+    if !look.etag_is_old {
+        return seen.etag.clone().ok_or_else(gone);
+    }
+    let live = scene
+        .arm
+        .get_scale_set(&scene.scale_set_id)
+        .await?
+        .ok_or_else(gone)?;
+    if live.capacity() != seen.capacity() || live.tags != seen.tags {
+        return Err(gone());
+    }
+    live.etag.ok_or_else(gone)
 }
 
 async fn put_scale_set(
@@ -227,7 +241,7 @@ async fn put_scale_set(
         .arm
         .put_scale_set(&scene.scale_set_id, &body, on)
         .await?;
-    keep_operation(scene, accepted, ctx);
+    keep(scene, accepted, ctx);
     Ok(())
 }
 
@@ -236,20 +250,23 @@ async fn raise_capacity(scene: &Scene, to: u32, ctx: &Ctx) -> Result<(), StepErr
         .wanted
         .as_ref()
         .ok_or_else(|| StepError::Gone(scene.key.to_string()))?;
-    let Precondition::Matches(etag) = matches_look(scene)? else {
-        return Err(StepError::Gone(scene.scale_set_id.to_string()));
-    };
+    let etag = current_etag(scene).await?;
     let patch = model::capacity_patch(wanted, to);
     let accepted = scene
         .arm
         .patch_scale_set(&scene.scale_set_id, &patch, &etag)
         .await?;
-    keep_operation(scene, accepted, ctx);
+    keep(scene, accepted, ctx);
     Ok(())
 }
 
-fn keep_operation(scene: &Scene, accepted: Accepted<ScaleSet>, ctx: &Ctx) {
-    ctx.remember(&scene.key, |memory| memory.operation = accepted.operation);
+fn keep(scene: &Scene, accepted: Accepted<ScaleSet>, ctx: &Ctx) {
+    let now = ctx.clock.now();
+    ctx.remember(&scene.key, |memory| {
+        memory.operation = accepted.operation;
+        memory.wrote_scale_set(accepted.resource, now);
+        memory.look_serves_until = now + LOOK_AFTER_WRITE;
+    });
 }
 
 async fn add_machine(
@@ -343,7 +360,6 @@ async fn remove_machine(objects: &Objects, scene: &Scene, ctx: &Ctx) -> Result<(
     let namespace = &scene.key.namespace;
     match &objects.machine {
         Some(machine) => {
-            carry_deletion_timeouts(machine, scene, ctx).await?;
             delete(
                 &Api::<Machine>::namespaced(ctx.kube.clone(), namespace),
                 &**machine,
@@ -360,34 +376,6 @@ async fn remove_machine(objects: &Objects, scene: &Scene, ctx: &Ctx) -> Result<(
         memory.sent_away.insert(name, uid.unwrap_or_default());
     });
     Ok(())
-}
-
-/// Core does not pass the pool's deletion timeouts on to its Machines, so that a budget which never
-/// allows anything would hold a drain for ever.
-async fn carry_deletion_timeouts(
-    machine: &Machine,
-    scene: &Scene,
-    ctx: &Ctx,
-) -> Result<(), StepError> {
-    let template = scene
-        .machine_pool
-        .as_ref()
-        .map(|pool| &pool.spec.template.spec);
-    let Some(deletion) = template.and_then(|spec| spec.deletion.as_ref()) else {
-        return Ok(());
-    };
-    if machine.spec.deletion.as_ref() == Some(deletion) {
-        return Ok(());
-    }
-    let patch = Patch::Merge(json!({"spec": {"deletion": deletion}}));
-    let api = Api::<Machine>::namespaced(ctx.kube.clone(), &scene.key.namespace);
-    match api
-        .patch(&machine.name_any(), &PatchParams::default(), &patch)
-        .await
-    {
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        other => Ok(other.map(|_| ())?),
-    }
 }
 
 /// Lets the objects of a machine go whose instance is gone.

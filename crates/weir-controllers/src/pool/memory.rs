@@ -27,15 +27,52 @@ pub(crate) struct Memory {
     refusals: u32,
 }
 
-/// What Azure showed.
+/// What Azure showed, with what our own writes have changed since.
 #[derive(Clone, Debug)]
 pub(crate) struct Look {
-    /// When.
+    /// When the instances were listed.
     pub(crate) at: Timestamp,
+    /// When the scale set itself was read.
+    pub(crate) set_read_at: Timestamp,
     /// The scale set, if there is one.
     pub(crate) scale_set: Option<ScaleSet>,
     /// Its instances.
     pub(crate) instances: Vec<Instance>,
+    /// Whether a delete of ours has changed the scale set's etag since it was read.
+    pub(crate) etag_is_old: bool,
+}
+
+impl Look {
+    /// Puts a look together from reads made now.
+    pub(crate) fn new(
+        at: Timestamp,
+        scale_set: Option<ScaleSet>,
+        instances: Vec<Instance>,
+    ) -> Look {
+        Look {
+            at,
+            set_read_at: at,
+            scale_set,
+            instances,
+            etag_is_old: false,
+        }
+    }
+
+    /// Returns whether another listing shows the same instances in the same states.
+    pub(crate) fn lists_the_same(&self, instances: &[Instance]) -> bool {
+        let shown = |instance: &Instance| {
+            let state = instance.provisioning_state();
+            (
+                instance.instance_id.clone(),
+                instance.properties.vm_id.clone(),
+                state,
+            )
+        };
+        self.instances
+            .iter()
+            .map(shown)
+            .eq(instances.iter().map(shown))
+    }
 }
 
 impl Memory {
@@ -44,9 +81,41 @@ impl Memory {
         self.look.clone().filter(|_| now < self.look_serves_until)
     }
 
+    /// Returns the last look even if it is too old to be used as it is.
+    pub(crate) fn last_look(&self) -> Option<Look> {
+        self.look.clone()
+    }
+
     /// Keeps a look.
     pub(crate) fn keep_look(&mut self, look: Look) {
         self.look = Some(look);
+    }
+
+    /// Takes over the scale set as Azure answered it to a write of ours.
+    pub(crate) fn wrote_scale_set(&mut self, written: ScaleSet, now: Timestamp) {
+        if let Some(look) = &mut self.look {
+            look.scale_set = Some(written);
+            look.set_read_at = now;
+            look.etag_is_old = false;
+        }
+    }
+
+    /// Records that Azure accepted to delete instances, which lowers the capacity at once.
+    pub(crate) fn deletes_accepted(&mut self, ids: &[String]) {
+        let Some(look) = &mut self.look else { return };
+        for instance in &mut look.instances {
+            if ids.contains(&instance.instance_id) {
+                instance.properties.provisioning_state = Some("Deleting".to_owned());
+            }
+        }
+        let sku = look
+            .scale_set
+            .as_mut()
+            .and_then(|scale_set| scale_set.sku.as_mut());
+        if let Some(capacity) = sku.and_then(|sku| sku.capacity.as_mut()) {
+            *capacity = capacity.saturating_sub(ids.len() as u32);
+        }
+        look.etag_is_old = true;
     }
 
     /// Records that Azure was written to, or may have been.

@@ -19,6 +19,7 @@ use weir_core::observed::{
 use super::memory::Look;
 use crate::access::AccessError;
 use crate::context::{Ctx, Key};
+use crate::machine::{core_has_drained, is_past_drain};
 use crate::marks;
 use crate::model::{self, BootstrapData, Ingredients, ModelError, Wanted};
 use crate::workload::Workload;
@@ -33,14 +34,6 @@ const JOIN_LIMIT: SignedDuration = SignedDuration::from_mins(20);
 ///
 /// Twice what Kubernetes waits until it moves the pods away (five minutes by default).
 const UNREADY_LIMIT: SignedDuration = SignedDuration::from_mins(10);
-
-/// Reasons of a Machine's Deleting condition that come after its drain and its volumes.
-const AFTER_DRAIN: [&str; 4] = [
-    contract::deleting_reason::WAITING_FOR_INFRASTRUCTURE_DELETION,
-    contract::deleting_reason::WAITING_FOR_BOOTSTRAP_DELETION,
-    contract::deleting_reason::DELETING_NODE,
-    contract::deleting_reason::DELETION_COMPLETED,
-];
 
 /// Everything that a turn works with: what was seen, and the means to act on it.
 pub(crate) struct Scene {
@@ -327,10 +320,33 @@ async fn wanted(
     Ok(model::wanted(&ingredients).map_err(Blocked::Model)?)
 }
 
+/// How long a scale set that was read serves beside newer listings that show nothing new.
+const SET_AGE_MAX: SignedDuration = SignedDuration::from_secs(60);
+
+/// Looks at Azure, with as few reads as will do: none while the last look serves, the listing alone
+/// while it shows nothing new.
 async fn look_at_azure(arm: &Arm, id: &ScaleSetId, key: &Key, ctx: &Ctx) -> Result<Look, ArmError> {
     let at = ctx.clock.now();
     if let Some(look) = ctx.remember(key, |memory| memory.fresh_look(at)) {
         return Ok(look);
+    }
+    let last = ctx.remember(key, |memory| memory.last_look());
+    let last = last.filter(|look| look.scale_set.is_some() && at < look.set_read_at + SET_AGE_MAX);
+    if let Some(last) = last {
+        let instances = arm.list_instances(id).await?;
+        if last.lists_the_same(&instances) {
+            return Ok(keep(
+                Look {
+                    at,
+                    instances,
+                    ..last
+                },
+                key,
+                ctx,
+            ));
+        }
+        let scale_set = arm.get_scale_set(id).await?;
+        return Ok(keep(Look::new(at, scale_set, instances), key, ctx));
     }
     let scale_set = match arm.get_scale_set(id).await {
         Err(error) if error.kind() == weir_azure::ErrorKind::ResourceGroupNotFound => None,
@@ -340,13 +356,12 @@ async fn look_at_azure(arm: &Arm, id: &ScaleSetId, key: &Key, ctx: &Ctx) -> Resu
         Some(_) => arm.list_instances(id).await?,
         None => Vec::new(),
     };
-    let look = Look {
-        at,
-        scale_set,
-        instances,
-    };
+    Ok(keep(Look::new(at, scale_set, instances), key, ctx))
+}
+
+fn keep(look: Look, key: &Key, ctx: &Ctx) -> Look {
     ctx.remember(key, |memory| memory.keep_look(look.clone()));
-    Ok(look)
+    look
 }
 
 fn join(
@@ -566,7 +581,8 @@ fn core_machine(objects: &Objects, key: &Key, ctx: &Ctx) -> core::Machine {
 /// How far a machine is on its way out.
 ///
 /// With a Machine, core drains, and says in the Machine's Deleting condition when only the
-/// infrastructure is left. Without one, our own drain leaves an annotation when it is over.
+/// infrastructure is left. Where core does not drain, our own drain leaves an annotation when it
+/// is over.
 fn departure(objects: &Objects) -> Departure {
     let own = objects
         .pool_machine
@@ -609,7 +625,13 @@ fn departure(objects: &Objects) -> Departure {
             blocked_by: None,
         };
     };
-    if own.is_some() && AFTER_DRAIN.contains(&deleting.reason.as_str()) {
+    // Core drains no node whose pool machine was being deleted before, and then we do.
+    let drained = core_has_drained(machine)
+        || objects
+            .pool_machine
+            .annotations()
+            .contains_key(marks::DRAINED);
+    if own.is_some() && drained && is_past_drain(machine) {
         return Departure::Drained {
             since: deleting.last_transition_time.0,
         };

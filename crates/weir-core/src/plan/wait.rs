@@ -134,10 +134,10 @@ impl WaitingOn {
             WaitingOn::Unread { .. } | WaitingOn::ScaleSetGone => {
                 Some(SignedDuration::from_secs(15))
             }
-            // Nodes tell when the instances are up; only the end of the operation is missed.
-            WaitingOn::ScaleSetBusy => Some(SignedDuration::from_secs(60)),
-            WaitingOn::Joining { .. }
-            | WaitingOn::Recovery { .. }
+            WaitingOn::ScaleSetBusy => Some(SignedDuration::from_secs(15)),
+            // A node that joins is heard of; an instance that fails is not.
+            WaitingOn::Joining { .. } => Some(SignedDuration::from_secs(120)),
+            WaitingOn::Recovery { .. }
             | WaitingOn::Drain { .. }
             | WaitingOn::Batch { .. }
             | WaitingOn::Floor { .. }
@@ -182,7 +182,8 @@ pub(super) fn explain(census: &Census<'_>, plan: &mut Plan) {
         census.scale_set.provisioning,
         Provisioning::Creating | Provisioning::Updating
     );
-    if busy && census.pending() == 0 && deleting == 0 {
+    let starting = census.count(Member::is_starting);
+    if busy && census.pending() == 0 && deleting == 0 && starting == 0 {
         plan.waits.push(Wait::new(WaitingOn::ScaleSetBusy));
     }
     for member in &census.members {

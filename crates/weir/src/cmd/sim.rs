@@ -1,6 +1,7 @@
 //! `weir sim`: stories drawn from seeds, played and judged.
 
 use std::io::Write;
+use std::ops::Range;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -31,22 +32,18 @@ pub(crate) struct SimArgs {
 pub(crate) fn run(args: &SimArgs) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let mut failed = Vec::new();
-    for seed in args.seed..args.seed.saturating_add(args.count) {
-        let story = Story::draw(seed);
+    let seeds = args.seed..args.seed.saturating_add(args.count);
+    for_each_played(seeds, args.trace, |played| {
+        let Played {
+            story,
+            verdict,
+            lines,
+        } = played;
+        let seed = verdict.seed;
         if args.count == 1 && !args.json {
             write!(out, "{story}")?;
         }
-        let mut lines = Vec::new();
-        let verdict = story.play_with(|world| {
-            if args.trace {
-                let told = world
-                    .trace()
-                    .iter()
-                    .map(|entry| format!("{}  {}", entry.at, entry.line));
-                lines.extend(told);
-            }
-        });
-        for line in lines {
+        for line in &lines {
             writeln!(out, "{line}")?;
         }
         report(&mut out, &story, &verdict, args)?;
@@ -61,7 +58,8 @@ pub(crate) fn run(args: &SimArgs) -> Result<()> {
         if !verdict.broken.is_empty() {
             failed.push(seed);
         }
-    }
+        Ok(())
+    })?;
     if !args.json {
         let good = args.count - failed.len() as u64;
         writeln!(out, "{good} of {} seeds held every promise", args.count)?;
@@ -71,6 +69,61 @@ pub(crate) fn run(args: &SimArgs) -> Result<()> {
         "promises were broken under seeds {failed:?}"
     );
     Ok(())
+}
+
+/// A story that was played.
+struct Played {
+    story: Story,
+    verdict: Verdict,
+    lines: Vec<String>,
+}
+
+fn play(seed: u64, traced: bool) -> Played {
+    let story = Story::draw(seed);
+    let mut lines = Vec::new();
+    let verdict = story.play_with(|world| {
+        if traced {
+            let told = world
+                .trace()
+                .iter()
+                .map(|entry| format!("{}  {}", entry.at, entry.line));
+            lines.extend(told);
+        }
+    });
+    Played {
+        story,
+        verdict,
+        lines,
+    }
+}
+
+/// Plays seeds on all cores and hands them over in their order.
+fn for_each_played(
+    seeds: Range<u64>,
+    traced: bool,
+    mut hand_over: impl FnMut(Played) -> Result<()>,
+) -> Result<()> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut left = seeds;
+    loop {
+        let batch: Vec<u64> = left.by_ref().take(cores).collect();
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let played: Vec<Played> = std::thread::scope(|scope| {
+            let players: Vec<_> = batch
+                .iter()
+                .map(|seed| scope.spawn(|| play(*seed, traced)))
+                .collect();
+            players
+                .into_iter()
+                .map(|p| p.join().expect("a run reports its panics"))
+                .collect()
+        });
+        for one in played {
+            hand_over(one)?;
+        }
+    }
 }
 
 fn report(out: &mut impl Write, story: &Story, verdict: &Verdict, args: &SimArgs) -> Result<()> {

@@ -231,6 +231,10 @@ impl Capi {
             {
                 return Ok(step);
             }
+            // No volumes are modelled, so that the wait for them ends where it begins.
+            if infra.is_some_and(|infra| !fields::is_deleting(infra)) {
+                self.mark_start(machine, "waitForNodeVolumeDetachStartTime");
+            }
         }
         if let Some(hooks) = hooks(machine, PRE_TERMINATE_HOOK) {
             self.mark_start(machine, "waitForPreTerminateHookStartTime");
