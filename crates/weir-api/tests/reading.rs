@@ -7,7 +7,11 @@ use weir_api::azure::{AzureCluster, AzureClusterIdentity};
 use weir_api::capi::{Cluster, Machine, MachinePool};
 
 /// Every field that our types have, under the name that the API gives it.
-fn samples() -> [(&'static str, Value); 5] {
+fn samples() -> impl Iterator<Item = (&'static str, Value)> {
+    samples_of_core().into_iter().chain(samples_of_azure())
+}
+
+fn samples_of_core() -> [(&'static str, Value); 3] {
     let reference = |kind: &str| json!({ "apiGroup": "g.io", "kind": kind, "name": "n" });
     let condition = json!({
         "type": "Deleting", "status": "True", "reason": "DrainingNode", "message": "",
@@ -69,6 +73,14 @@ fn samples() -> [(&'static str, Value); 5] {
             "phase": "Deleting",
         },
     });
+    [
+        ("Cluster", cluster),
+        ("MachinePool", pool),
+        ("Machine", machine),
+    ]
+}
+
+fn samples_of_azure() -> [(&'static str, Value); 2] {
     let azure_cluster = json!({
         "spec": {
             "location": "westeurope",
@@ -98,9 +110,6 @@ fn samples() -> [(&'static str, Value); 5] {
         "status": {},
     });
     [
-        ("Cluster", cluster),
-        ("MachinePool", pool),
-        ("Machine", machine),
         ("AzureCluster", azure_cluster),
         ("AzureClusterIdentity", identity),
     ]

@@ -24,16 +24,19 @@ fn play(pool: PoolSpec, moves: &[(i64, Move)]) -> Verdict {
     story.play()
 }
 
-/// Core drains no node whose pool machine is being deleted already: it went on to "waiting for the
-/// infrastructure" at once, and the instance was deleted with its pods.
+/// Core drains no node whose pool machine is being deleted already: it went on to wait for the
+/// infrastructure at once, and the instance was deleted with its pods.
 #[test]
 fn a_pool_machine_deleted_by_hand_is_drained_before_its_instance_goes() {
-    let verdict = play(PoolSpec::new("pool", 3), &[(30, Move::DeletePoolMachine(1))]);
+    let verdict = play(
+        PoolSpec::new("pool", 3),
+        &[(30, Move::DeletePoolMachine(1))],
+    );
     assert_eq!(verdict.broken, [""; 0]);
 }
 
-/// Core does not pass the pool's drain timeout on to its Machines: with one node, a budget waits for
-/// ever for a place that only the replacement can give, and a Machine that a user deleted hung.
+/// Core does not pass the pool's drain timeout on to its Machines: with one node, a budget waits
+/// for ever for a place that only the replacement can give, and a user's deletion hung.
 #[test]
 fn the_drain_timeout_holds_for_a_machine_that_a_user_deletes() {
     let mut pool = PoolSpec::new("pool", 1);
@@ -53,7 +56,10 @@ fn a_stopped_instance_is_replaced() {
 
 #[test]
 fn a_pool_deleted_in_mid_roll_leaves_nothing() {
-    let moves = [(5, Move::Version("v1.34.1".to_owned())), (200, Move::DeletePool)];
+    let moves = [
+        (5, Move::Version("v1.34.1".to_owned())),
+        (200, Move::DeletePool),
+    ];
     let verdict = play(PoolSpec::new("pool", 3), &moves);
     assert_eq!(verdict.broken, [""; 0]);
 }

@@ -14,7 +14,12 @@ fn roll(replicas: u32, max_surge: &str, max_unavailable: &str, fault: Option<Fau
         .build()
         .unwrap();
     runtime.block_on(async {
-        let mut rollout = Rollout::begin(Plan { pool, seed: 1, fault }).await;
+        let mut rollout = Rollout::begin(Plan {
+            pool,
+            seed: 1,
+            fault,
+        })
+        .await;
         while !rollout.is_over() {
             rollout.advance(SignedDuration::from_secs(1)).await;
         }
@@ -25,10 +30,16 @@ fn roll(replicas: u32, max_surge: &str, max_unavailable: &str, fault: Option<Fau
 #[test]
 fn ten_replicas_with_surge_three_roll_close_to_the_bound() {
     let summary = roll(10, "3", "0", None);
-    assert!(summary.converged && summary.broken_promises.is_empty(), "{summary:#?}");
+    assert!(
+        summary.converged && summary.broken_promises.is_empty(),
+        "{summary:#?}"
+    );
     assert_eq!((summary.min_available, summary.floor), (10, 10));
     assert_eq!((summary.max_total, summary.ceiling), (13, 13));
-    assert_eq!((summary.instances_created, summary.instances_deleted), (10, 10));
+    assert_eq!(
+        (summary.instances_created, summary.instances_deleted),
+        (10, 10)
+    );
     assert_eq!(summary.undrained_deletes, 0);
     // Simulated time and counted calls: the same on every machine.
     let ratio = summary.makespan_seconds as f64 / summary.bound_seconds as f64;
@@ -38,12 +49,19 @@ fn ten_replicas_with_surge_three_roll_close_to_the_bound() {
 
 #[test]
 fn every_fault_of_the_demo_is_survived_within_the_promises() {
-    let faults =
-        [Fault::PdbStuck, Fault::AzureThrottle, Fault::BadImage, Fault::InstanceVanishes];
+    let faults = [
+        Fault::PdbStuck,
+        Fault::AzureThrottle,
+        Fault::BadImage,
+        Fault::InstanceVanishes,
+    ];
     for fault in faults {
         let summary = roll(4, "1", "0", Some(fault));
         assert!(summary.converged, "{fault:?}: {summary:#?}");
-        assert!(summary.broken_promises.is_empty(), "{fault:?}: {summary:#?}");
+        assert!(
+            summary.broken_promises.is_empty(),
+            "{fault:?}: {summary:#?}"
+        );
         assert_eq!(summary.undrained_deletes, 0, "{fault:?}");
     }
 }
@@ -51,6 +69,9 @@ fn every_fault_of_the_demo_is_survived_within_the_promises() {
 #[test]
 fn a_pool_rolls_without_surge_too() {
     let summary = roll(4, "0", "2", None);
-    assert!(summary.converged && summary.broken_promises.is_empty(), "{summary:#?}");
+    assert!(
+        summary.converged && summary.broken_promises.is_empty(),
+        "{summary:#?}"
+    );
     assert_eq!((summary.instances_created, summary.max_total), (4, 4));
 }

@@ -371,49 +371,32 @@ fn join(
     workload: Result<Workload, String>,
     ctx: &Ctx,
 ) -> Scene {
-    let nodes = workload
-        .as_ref()
-        .map(|workload| nodes_by_provider_id(workload));
-    let (nodes, nodes_read) = match nodes {
-        Ok(nodes) => (nodes, Reading::Known(())),
+    let (nodes, nodes_read) = match &workload {
+        Ok(workload) => (nodes_by_provider_id(workload), Reading::Known(())),
         Err(why) => (BTreeMap::new(), Reading::Unknown(why.clone())),
     };
-    let mut joined = Joined {
-        instances: Vec::new(),
-        objects: BTreeMap::new(),
-    };
-    let mut orphans = machines(target.key, ctx);
+    let mut left = machines(target.key, ctx);
+    let mut joined = Joined::default();
     if let Ok(look) = &azure {
-        joined = join_instances(look, &mut orphans, &nodes, target.key, ctx);
+        joined = join_instances(look, &mut left, &nodes, target.key, ctx);
     }
-    let known = azure
-        .as_ref()
-        .map(|look| look.scale_set.as_ref().map(scale_set));
-    let unread = |error: &&ArmError| error.line();
+    // Without a look nobody can tell whose instance is gone.
+    let orphans = if azure.is_ok() { left.as_slice() } else { &[] };
     let observed = Observed {
         at: ctx.clock.now(),
         looked_at: azure
             .as_ref()
             .map_or_else(|_| ctx.clock.now(), |look| look.at),
         pool: core_pool(pool, &target),
-        scale_set: known.as_ref().map_or_else(
-            |e| Reading::Unknown(unread(e)),
-            |s| Reading::Known(s.clone()),
-        ),
-        instances: azure.as_ref().map_or_else(
-            |error| Reading::Unknown(error.line()),
-            |_| Reading::Known(joined.instances),
-        ),
-        orphans: match &azure {
-            Ok(_) => orphans
-                .iter()
-                .map(|o| core_machine(o, target.key, ctx))
-                .collect(),
-            Err(_) => Vec::new(),
-        },
+        scale_set: reading(&azure, |look| look.scale_set.as_ref().map(scale_set)),
+        instances: reading(&azure, |_| joined.instances),
+        orphans: orphans
+            .iter()
+            .map(|o| core_machine(o, target.key, ctx))
+            .collect(),
         nodes: nodes_read,
     };
-    for orphan in orphans {
+    for orphan in left {
         let name = format!("orphan/{}", orphan.pool_machine.name_any());
         joined.objects.insert(name, orphan);
     }
@@ -436,6 +419,14 @@ fn join(
     }
 }
 
+fn reading<T>(azure: &Result<Look, ArmError>, known: impl FnOnce(&Look) -> T) -> Reading<T> {
+    match azure {
+        Ok(look) => Reading::Known(known(look)),
+        Err(error) => Reading::Unknown(error.line()),
+    }
+}
+
+#[derive(Default)]
 struct Joined {
     instances: Vec<core::Instance>,
     objects: BTreeMap<String, Objects>,
@@ -489,7 +480,7 @@ fn join_instances(
     joined
 }
 
-/// Whether a pool machine is that of this instance. Azure reuses ids, so the id alone is not enough.
+/// Whether a pool machine is that of this instance. Azure reuses ids: the id alone is not enough.
 fn stands_for(machine: &AzureMachinePoolMachine, instance: &Instance) -> bool {
     let same_id = machine.spec.instance_id.as_deref() == Some(&instance.instance_id)
         || instance_provider_id(instance)

@@ -11,7 +11,9 @@ use crate::pool::line;
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The API server gave no answer.
-    #[error("cannot reach the management cluster: {}; check --kubeconfig and the network", line(.0))]
+    #[error(
+        "cannot reach the management cluster: {}; check --kubeconfig and the network", line(.0)
+    )]
     Unreachable(kube::Error),
     /// A CRD is missing.
     #[error("the cluster does not know the kind {kind} ({group}): {hint}")]
