@@ -25,6 +25,8 @@ pub struct Observed {
     pub orphans: Vec<Machine>,
     /// Whether the nodes of the workload cluster could be read.
     pub nodes: Reading<()>,
+    /// When the first of the deletions under way is likely to end, from how long earlier ones took.
+    pub deletion_due: Option<Timestamp>,
 }
 
 /// A value that was read, or the reason why it could not be.

@@ -23,8 +23,12 @@ use crate::observed::{Departure, Observed, Provisioning, Reading, ScaleSet};
 /// polled every ten seconds (docs/azure.md, "Operations").
 pub const LOOK_AFTER_WRITE: SignedDuration = SignedDuration::from_secs(10);
 
-/// How soon Azure is looked at after instances were deleted: none is gone sooner.
-pub const LOOK_AFTER_DELETE: SignedDuration = SignedDuration::from_secs(25);
+/// How soon Azure is looked at again when a deletion was due and has not ended.
+pub const LOOK_WHEN_DUE: SignedDuration = SignedDuration::from_secs(6);
+
+/// How soon Azure is looked at after instances were deleted, while it is not known how long that
+/// takes here.
+pub const LOOK_AFTER_DELETE: SignedDuration = SignedDuration::from_secs(15);
 
 /// How old a look at Azure may grow when nothing that Azure does is waited for.
 ///
@@ -329,26 +333,38 @@ impl Plan {
 }
 
 fn schedule(observed: &Observed, plan: &mut Plan) {
-    let ages = plan.waits.iter().filter_map(|wait| wait.on.look_age_max());
-    let age_max = ages.min();
-    plan.look_serves_until = observed.looked_at + age_max.unwrap_or(LOOK_AGE_MAX);
-    let lists_more = |action: &Action| match action {
-        Action::CreateScaleSet { .. } | Action::UpdateModel { .. } => true,
-        Action::RaiseCapacity { .. } | Action::DeleteScaleSet => true,
-        Action::DeleteInstances { .. } => false,
-        Action::AddMachine { .. } | Action::RemoveMachine { .. } => false,
-        Action::ReleaseMachine { .. } | Action::ReleasePool => false,
-    };
-    let listed = plan.steps.iter().any(|step| lists_more(&step.action));
-    let deleted = plan.steps.iter().any(|step| step.action.is_azure_write()) && !listed;
-    let after_write = if listed {
-        Some(observed.at + LOOK_AFTER_WRITE)
-    } else {
-        deleted.then_some(observed.at + LOOK_AFTER_DELETE)
-    };
-    let due = age_max.map(|_| plan.look_serves_until.max(observed.at));
+    let looks = plan
+        .waits
+        .iter()
+        .filter_map(|wait| next_look(observed, &wait.on));
+    let next = looks.min();
+    plan.look_serves_until = next.unwrap_or(observed.looked_at + LOOK_AGE_MAX);
+    let after_write = plan.steps.iter().filter_map(|step| match &step.action {
+        Action::CreateScaleSet { .. }
+        | Action::UpdateModel { .. }
+        | Action::RaiseCapacity { .. }
+        | Action::DeleteScaleSet => Some(observed.at + LOOK_AFTER_WRITE),
+        Action::DeleteInstances { .. } => Some(observed.at + LOOK_AFTER_DELETE),
+        Action::AddMachine { .. }
+        | Action::RemoveMachine { .. }
+        | Action::ReleaseMachine { .. }
+        | Action::ReleasePool => None,
+    });
+    let due = next.map(|next| next.max(observed.at));
     let moments = plan.waits.iter().filter_map(|wait| wait.until);
     plan.look_again = moments.chain(due).chain(after_write).min();
+}
+
+/// When Azure has to be looked at for the sake of a wait: where it is likely to be over.
+fn next_look(observed: &Observed, on: &WaitingOn) -> Option<Timestamp> {
+    let deletes = matches!(
+        on,
+        WaitingOn::Deletion { .. } | WaitingOn::DeleteUnderWay { .. }
+    );
+    match observed.deletion_due.filter(|_| deletes) {
+        Some(due) => Some(due.max(observed.looked_at + LOOK_WHEN_DUE)),
+        None => Some(observed.looked_at + on.look_age_max()?),
+    }
 }
 
 /// Returns since when a machine's drain is over; `None` while it is not.

@@ -291,11 +291,11 @@ fn world_options(plan: &Plan) -> WorldOptions {
         WorkloadSpec::new("web", pods).with_min_available("80%"),
         WorkloadSpec::new("batch", i64::from(plan.pool.replicas)),
     ];
-    // Azure's medians, and a tenth of difference between one machine and the next.
+    // Azure's medians, and a twentieth of difference between one machine and the next.
     let latency = Latency {
-        create: Delay::about(90, 0.1),
-        boot: Delay::about(20, 0.1),
-        delete: Delay::about(60, 0.1),
+        create: Delay::about(90, 0.05),
+        boot: Delay::about(20, 0.05),
+        delete: Delay::about(60, 0.05),
         ..Latency::azure()
     };
     let mut azure = AzureOptions {

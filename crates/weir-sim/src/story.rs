@@ -393,6 +393,10 @@ impl<'s> Stage<'s> {
     }
 
     fn make(&mut self, next: &Move) {
+        if self.promise.deleted && *next != Move::Kill {
+            // Nobody has anything left to ask of a pool that is on its way out.
+            return;
+        }
         let world = self.rig.world_mut();
         match next {
             Move::Version(version) => {

@@ -178,7 +178,8 @@ async fn carry_out(
             let arm = &scene.arm;
             arm.delete_instances(&scene.scale_set_id, instances, Deletion::Graceful)
                 .await?;
-            ctx.remember(&scene.key, |memory| memory.deletes_accepted(instances));
+            let now = ctx.clock.now();
+            ctx.remember(&scene.key, |memory| memory.deletes_accepted(instances, now));
             Ok(())
         }
         Action::DeleteScaleSet => {

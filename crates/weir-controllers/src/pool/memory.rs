@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use weir_azure::{Instance, Operation, Retry, ScaleSet};
+use weir_core::plan::LOOK_AFTER_DELETE;
 
 /// The first pause after a refusal that names no time.
 const BACKOFF_FIRST: SignedDuration = SignedDuration::from_secs(5);
@@ -24,6 +25,10 @@ pub(crate) struct Memory {
     pub(crate) told: Option<String>,
     /// Until when the last look may serve, as the plan that was made from it said.
     pub(crate) look_serves_until: Timestamp,
+    /// When each deletion under way was accepted, by instance id.
+    deletes: BTreeMap<String, Timestamp>,
+    /// How long deletions of this pool took of late.
+    deletion_took: Option<SignedDuration>,
     refusals: u32,
 }
 
@@ -88,7 +93,27 @@ impl Memory {
 
     /// Keeps a look.
     pub(crate) fn keep_look(&mut self, look: Look) {
+        let ended = |id: &String| {
+            !look
+                .instances
+                .iter()
+                .any(|listed| listed.instance_id == *id)
+        };
+        for (_, accepted) in self.deletes.extract_if(.., |id, _| ended(id)) {
+            let took = look.at.duration_since(accepted);
+            // Half of what was known before: Azure's pace changes within a rollout.
+            let known = self.deletion_took.unwrap_or(took);
+            self.deletion_took = Some((known + took) / 2);
+        }
         self.look = Some(look);
+    }
+
+    /// Returns when the first deletion under way may end, if earlier ones tell how long it takes.
+    ///
+    /// Three quarters of what was seen: an end is seen only by looking, so that what was seen is
+    /// too long by the time between two looks, and would never become shorter.
+    pub(crate) fn deletion_due(&self) -> Option<Timestamp> {
+        Some(*self.deletes.values().min()? + self.deletion_took? * 3 / 4)
     }
 
     /// Takes over the scale set as Azure answered it to a write of ours.
@@ -101,7 +126,8 @@ impl Memory {
     }
 
     /// Records that Azure accepted to delete instances, which lowers the capacity at once.
-    pub(crate) fn deletes_accepted(&mut self, ids: &[String]) {
+    pub(crate) fn deletes_accepted(&mut self, ids: &[String], now: Timestamp) {
+        self.deletes.extend(ids.iter().map(|id| (id.clone(), now)));
         let Some(look) = &mut self.look else { return };
         for instance in &mut look.instances {
             if ids.contains(&instance.instance_id) {
@@ -116,6 +142,7 @@ impl Memory {
             *capacity = capacity.saturating_sub(ids.len() as u32);
         }
         look.etag_is_old = true;
+        self.look_serves_until = self.deletion_due().unwrap_or(now + LOOK_AFTER_DELETE);
     }
 
     /// Records that Azure was written to, or may have been.

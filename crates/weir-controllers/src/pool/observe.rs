@@ -395,6 +395,7 @@ fn join(
             .map(|o| core_machine(o, target.key, ctx))
             .collect(),
         nodes: nodes_read,
+        deletion_due: ctx.remember(target.key, |memory| memory.deletion_due()),
     };
     for orphan in left {
         let name = format!("orphan/{}", orphan.pool_machine.name_any());

@@ -126,6 +126,7 @@ impl Toy {
             },
             instances: Reading::Known(self.instances.clone()),
             orphans: self.orphans.clone(),
+            deletion_due: None,
             nodes: match unread("nodes") {
                 Some(what) => Reading::Unknown(format!("reading {what} failed")),
                 None => Reading::Known(()),
