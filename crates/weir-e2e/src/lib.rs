@@ -6,7 +6,8 @@
 //! What a test starts itself, it starts with [`Process::start`], and it waits with [`wait_until`].
 //!
 //! Nothing here knows how Weir works: `weir` is a program that is started like the others. Read
-//! `control_plane.rs` next, and `tests/control_plane.rs` for how it is used.
+//! `control_plane.rs` next, and `tests/control_plane.rs` for how it is used; `tests/pool` is Weir's
+//! own story.
 
 mod certificates;
 mod cluster_api;

@@ -30,9 +30,8 @@ const UP_IN: Duration = Duration::from_secs(120);
 /// How long three instances may take to be replaced, one at a time.
 const ROLLED_IN: Duration = Duration::from_secs(240);
 
-/// The pool's size, and how many instances there may be more.
+/// The pool's size.
 const REPLICAS: u32 = 3;
-const SURGE: u32 = 1;
 
 /// What the pool's workload runs, and what its budget keeps.
 const WORKLOAD: &str = "web";
@@ -63,6 +62,7 @@ async fn story(stack: &mut Stack, place: &Place) -> anyhow::Result<()> {
     replaces_a_deleted_machine(stack, place, &pool).await?;
     replaces_a_deleted_instance(stack, place, &pool).await?;
     pool.version = "v1.36.5".to_owned();
+    pool.azure_spec["strategy"]["rollingUpdate"]["maxSurge"] = json!(2);
     rolls_although_its_controller_is_killed(stack, place, &pool).await?;
     bad_input::is_told_to_the_user(stack, place).await?;
     goes(stack, place, &pool).await?;
@@ -72,7 +72,6 @@ async fn story(stack: &mut Stack, place: &Place) -> anyhow::Result<()> {
 fn pool(version: &str) -> Pool {
     let mut azure_spec = fixtures::azure_pool_spec();
     azure_spec["template"]["vmSize"] = json!("Standard_D2s_v5");
-    azure_spec["strategy"]["rollingUpdate"]["maxSurge"] = json!(SURGE);
     Pool {
         name: "workers".to_owned(),
         replicas: REPLICAS,
@@ -81,12 +80,18 @@ fn pool(version: &str) -> Pool {
     }
 }
 
+/// Returns how many instances there may be at once.
+fn ceiling(pool: &Pool) -> u64 {
+    let limits = &pool.azure_spec["strategy"]["rollingUpdate"];
+    u64::from(REPLICAS) + limits["maxSurge"].as_u64().unwrap_or(0)
+}
+
 /// Bounds while nothing but Weir takes nodes away.
-fn bounds() -> Bounds {
+fn bounds(pool: &Pool) -> Bounds {
     Bounds {
         ready_pods: BUDGET as i32,
         available_nodes: REPLICAS as usize,
-        instances: u64::from(REPLICAS + SURGE),
+        instances: ceiling(pool),
     }
 }
 
@@ -116,7 +121,7 @@ async fn rolls(stack: &Stack, place: &Place, pool: &Pool) -> anyhow::Result<()> 
     fixtures::apply_pool(&stack.control_plane.management, place, pool).await?;
     stack.settled(place, pool, ROLLED_IN).await?;
     let makespan = began.elapsed();
-    let seen = sampler.finish(bounds())?;
+    let seen = sampler.finish(bounds(pool))?;
     let after = stack.azure.report().await?;
     print_rollout(pool, makespan, &seen, &before, &after);
     replaced(pool, REPLICAS, &seen, &before, &after)?;
@@ -149,7 +154,7 @@ fn replaced(
         "nodes that went are {:?} instead of {count}",
         seen.gone
     );
-    let ceiling = u64::from(REPLICAS + SURGE);
+    let ceiling = ceiling(pool);
     ensure!(
         after.instances_max <= ceiling,
         "Azure once had {} instances and the ceiling is {ceiling}",
@@ -160,7 +165,8 @@ fn replaced(
 
 fn print_rollout(pool: &Pool, makespan: Duration, seen: &Seen, before: &Report, after: &Report) {
     let each = CREATE + JOIN + DRAIN + DELETE;
-    let bound = each.max(each * REPLICAS / SURGE);
+    let slots = ceiling(pool) as u32 - REPLICAS;
+    let bound = each.max(each * REPLICAS / slots);
     let per = |after: u64, before: u64| (after - before) as f64 / f64::from(REPLICAS);
     println!(
         "rolled to {}: makespan {:.1} s, fluid bound {:.1} s (with {} s for a drain), \
@@ -178,7 +184,7 @@ fn print_rollout(pool: &Pool, makespan: Duration, seen: &Seen, before: &Report, 
         seen.ready_pods_min,
         seen.available_nodes_min,
         after.scale_set(&pool.name).instances_max,
-        REPLICAS + SURGE,
+        ceiling(pool),
     );
     println!(
         "  per replaced instance: {:.1} requests to Azure, of them {:.1} writes, {:.1} reads, \
@@ -239,7 +245,7 @@ async fn replaces(
     // The user took one away; Weir may not take another.
     let bounds = Bounds {
         available_nodes: REPLICAS as usize - 1,
-        ..bounds()
+        ..bounds(pool)
     };
     let seen = sampler.finish(bounds)?;
     replaced(pool, 1, &seen, &before, &stack.azure.report().await?)?;
@@ -275,7 +281,7 @@ async fn rolls_although_its_controller_is_killed(
     stack.start_controller()?;
     stack.settled(place, pool, ROLLED_IN).await?;
     let makespan = began.elapsed();
-    let seen = sampler.finish(bounds())?;
+    let seen = sampler.finish(bounds(pool))?;
     let after = stack.azure.report().await?;
     print_rollout(pool, makespan, &seen, &before, &after);
     replaced(pool, REPLICAS, &seen, &before, &after)?;
