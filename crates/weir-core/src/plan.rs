@@ -190,15 +190,14 @@ fn batched_delete(census: &Census<'_>, plan: &mut Plan) -> Option<Step> {
         }));
         return None;
     }
-    let others_drain = census.members.iter().any(Member::drains_freely);
-    if others_drain && at < first + DELETE_LINGER {
-        let on = WaitingOn::Batch {
-            count: drained.len() as u32,
-        };
+    let until = first + linger(census);
+    if at < until {
+        let count = drained.len() as u32;
+        let on = WaitingOn::Batch { count };
         plan.waits.push(Wait {
             on,
             since: Some(first),
-            until: Some(first + DELETE_LINGER),
+            until: Some(until),
         });
         return None;
     }
@@ -207,6 +206,18 @@ fn batched_delete(census: &Census<'_>, plan: &mut Plan) -> Option<Step> {
         Action::DeleteInstances { instances },
         Reason::Drained,
     ))
+}
+
+/// How long drained instances wait for others: longer for those that are on their way, shorter for
+/// those that may follow when a replacement serves.
+fn linger(census: &Census<'_>) -> SignedDuration {
+    if census.members.iter().any(Member::drains_freely) {
+        DELETE_LINGER
+    } else if census.count(|m| m.is(Model::Current) && m.is_starting()) > 0 {
+        DELETE_LINGER / 2
+    } else {
+        SignedDuration::ZERO
+    }
 }
 
 /// Who goes: those that cost nothing first, then as many available ones as the floor allows.

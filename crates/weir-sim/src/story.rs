@@ -299,6 +299,9 @@ impl<'s> Stage<'s> {
             self.run_until(start + *at).await;
             self.make(next);
         }
+        // A machine that has just stopped is not missed before its node is.
+        let now = self.rig.world().now();
+        self.run_until(now + SignedDuration::from_mins(3)).await;
         self.rig.behave();
         calm(self.rig.world_mut());
         if self.until_whole("the last act").await {

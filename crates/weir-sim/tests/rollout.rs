@@ -12,7 +12,7 @@ fn roll(replicas: u32, max_surge: &str, max_unavailable: &str, fault: Option<Fau
         .enable_time()
         .start_paused(true)
         .build()
-        .unwrap();
+        .expect("a runtime without I/O needs nothing of the system");
     runtime.block_on(async {
         let mut rollout = Rollout::begin(Plan {
             pool,
