@@ -127,13 +127,16 @@ impl Blocked {
     }
 }
 
-/// An error and its causes in one line.
+/// An error and its causes in one line, without those that the words before repeat already.
 pub(crate) fn line(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        line.push_str(": ");
-        line.push_str(&cause.to_string());
+        let words = cause.to_string();
+        if !line.ends_with(&words) {
+            line.push_str(": ");
+            line.push_str(&words);
+        }
         source = cause.source();
     }
     line
