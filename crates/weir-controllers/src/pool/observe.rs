@@ -214,12 +214,12 @@ async fn look_around(pool: &Arc<AzureMachinePool>, key: &Key, ctx: &Ctx) -> Resu
         .await
         .map_err(Blocked::Access)?;
     let scale_set_id = model::scale_set_id(pool, &azure_cluster, None).map_err(Blocked::Model)?;
-    let azure = look_at_azure(&arm, &scale_set_id, key, ctx).await;
     let cluster_key = Key {
         namespace: key.namespace.clone(),
         name: cluster_name.clone(),
     };
     let workload = ctx.workloads.get(&cluster_key);
+    let azure = look_at_azure(&arm, &scale_set_id, &workload, key, ctx).await;
     let target = Target {
         key,
         arm,
@@ -326,17 +326,27 @@ async fn wanted(
 /// How long a scale set that was read serves beside newer listings that show nothing new.
 const SET_AGE_MAX: SignedDuration = SignedDuration::from_secs(60);
 
-/// Looks at Azure, with as few reads as will do: none while the last look serves, the listing alone
-/// while it shows nothing new.
-async fn look_at_azure(arm: &Arm, id: &ScaleSetId, key: &Key, ctx: &Ctx) -> Result<Look, ArmError> {
+/// Looks at Azure, with as few reads as will do: none while the last look serves and no node has
+/// joined since, the listing alone while it shows nothing new.
+async fn look_at_azure(
+    arm: &Arm,
+    id: &ScaleSetId,
+    workload: &Result<Workload, String>,
+    key: &Key,
+    ctx: &Ctx,
+) -> Result<Look, ArmError> {
     let at = ctx.clock.now();
-    if let Some(look) = ctx.remember(key, |memory| memory.fresh_look(at)) {
+    let unheard_of = |look: &Look| workload.as_ref().is_ok_and(|w| node_joined(w, id, look));
+    if let Some(look) = ctx.remember(key, |memory| memory.fresh_look(at))
+        && !unheard_of(&look)
+    {
         return Ok(look);
     }
     let last = ctx.remember(key, |memory| memory.last_look());
     let last = last.filter(|look| look.scale_set.is_some() && at < look.set_read_at + SET_AGE_MAX);
-    if let Some(last) = last {
-        let instances = arm.list_instances(id).await?;
+    if let Some(last) = last
+        && let Some(instances) = list(arm, id).await?
+    {
         if last.lists_the_same(&instances) {
             return Ok(keep(
                 Look {
@@ -351,15 +361,46 @@ async fn look_at_azure(arm: &Arm, id: &ScaleSetId, key: &Key, ctx: &Ctx) -> Resu
         let scale_set = arm.get_scale_set(id).await?;
         return Ok(keep(Look::new(at, scale_set, instances), key, ctx));
     }
-    let scale_set = match arm.get_scale_set(id).await {
+    let mut scale_set = match arm.get_scale_set(id).await {
         Err(error) if error.kind() == weir_azure::ErrorKind::ResourceGroupNotFound => None,
         other => other?,
     };
-    let instances = match scale_set {
-        Some(_) => arm.list_instances(id).await?,
-        None => Vec::new(),
-    };
+    let mut instances = Vec::new();
+    if scale_set.is_some() {
+        match list(arm, id).await? {
+            Some(listed) => instances = listed,
+            None => scale_set = None,
+        }
+    }
     Ok(keep(Look::new(at, scale_set, instances), key, ctx))
+}
+
+/// Lists the instances; `None` if there is no such scale set any more.
+async fn list(arm: &Arm, id: &ScaleSetId) -> Result<Option<Vec<Instance>>, ArmError> {
+    use weir_azure::ErrorKind::{NotFound, ResourceGroupNotFound};
+    match arm.list_instances(id).await {
+        Err(error) if matches!(error.kind(), NotFound | ResourceGroupNotFound) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// Whether a node of the scale set has joined since a look that does not know its instance.
+fn node_joined(workload: &Workload, id: &ScaleSetId, look: &Look) -> bool {
+    let prefix = format!("{}{id}/", provider_id::PREFIX).to_lowercase();
+    let known = |id: &str| {
+        let mut known = look.instances.iter().filter_map(instance_provider_id);
+        known.any(|known| provider_id::is_same(&known, id))
+    };
+    workload.nodes.state().iter().any(|node| {
+        // The time of creation is in whole seconds.
+        let created = node.metadata.creation_timestamp.as_ref();
+        let is_new = created.is_some_and(|t| t.0 + SignedDuration::from_secs(1) > look.at);
+        let id = node
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.provider_id.as_deref());
+        is_new && id.is_some_and(|id| id.to_lowercase().starts_with(&prefix) && !known(id))
+    })
 }
 
 fn keep(look: Look, key: &Key, ctx: &Ctx) -> Look {
