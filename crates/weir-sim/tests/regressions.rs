@@ -63,3 +63,14 @@ fn a_pool_deleted_in_mid_roll_leaves_nothing() {
     let verdict = play(PoolSpec::new("pool", 3), &moves);
     assert_eq!(verdict.broken, [""; 0]);
 }
+
+/// Weir's own drain has the same limit as core's: a budget that allows nothing ends with it.
+#[test]
+fn the_drain_timeout_holds_for_a_pool_machine_deleted_by_hand() {
+    let mut pool = PoolSpec::new("pool", 1);
+    pool.max_surge = "0".to_owned();
+    pool.max_unavailable = "1".to_owned();
+    pool.drain_timeout_seconds = Some(600);
+    let verdict = play(pool, &[(30, Move::DeletePoolMachine(0))]);
+    assert_eq!(verdict.broken, [""; 0]);
+}

@@ -368,7 +368,9 @@ impl World {
 
     fn drain_timed_out(&self, machine: &Value) -> bool {
         let limit = fields::number(machine, "/spec/deletion/nodeDrainTimeoutSeconds");
-        let started = fields::time(machine, "/status/deletion/nodeDrainStartTime");
+        // Where core does not drain, it notes no beginning: it cannot be before the deletion.
+        let started = fields::time(machine, "/status/deletion/nodeDrainStartTime")
+            .or_else(|| fields::time(machine, "/metadata/deletionTimestamp"));
         let (Some(limit), Some(started)) = (limit, started) else {
             return false;
         };
