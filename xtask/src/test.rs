@@ -23,6 +23,9 @@ pub(crate) enum Extent {
 /// Seeds that every run simulates; under a minute of the sum of all steps.
 const SIMULATED_SEED_COUNT: &str = "300";
 
+/// Seeds whose traces are compared between two processes; faults of this kind show at once.
+const COMPARED_SEED_COUNT: &str = "4";
+
 /// Runs every step, even after one failed, and prints how each went.
 ///
 /// # Errors
@@ -45,6 +48,18 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<()> {
     report.step("sim", || {
         let mut weir = Command::new(weir()?);
         weir.args(["sim", "--seed", "0", "--count", SIMULATED_SEED_COUNT]);
+        run_command(&mut weir)
+    });
+    report.step("twice", || {
+        let mut weir = Command::new(weir()?);
+        weir.args([
+            "sim",
+            "--seed",
+            "0",
+            "--count",
+            COMPARED_SEED_COUNT,
+            "--twice",
+        ]);
         run_command(&mut weir)
     });
     if let Some(testbed) = testbed {
