@@ -56,12 +56,13 @@ pub(super) async fn report(
     let view = PoolView::of(&scene.observed, plan);
     gauge(&scene.key, &view, ctx);
     let status = pool_status(pool, scene, plan, outcomes, &view, ctx).await;
-    write_status(pool, &status, ctx)
-        .await
-        .map_err(ReportError::Status)?;
+    // First, so that whoever reads that the pool is available finds its instances.
     write_provider_ids(pool, scene, ctx)
         .await
         .map_err(ReportError::ProviderIds)?;
+    write_status(pool, &status, ctx)
+        .await
+        .map_err(ReportError::Status)?;
     for instance in scene.look.iter().flat_map(|look| &look.instances) {
         if let Some(objects) = scene.objects.get(&instance.instance_id) {
             report_machine(objects, instance, scene, ctx).await?;
