@@ -314,15 +314,8 @@ fn names(kind: Kind) -> (&'static str, Option<&'static str>) {
 
 /// What a person should know first: a step that was refused, or why Azure's last operation failed.
 async fn trouble(scene: &Scene, outcomes: &Outcomes, ctx: &Ctx) -> Option<(String, String)> {
-    let refused = outcomes
-        .refused
-        .iter()
-        .find(|(_, error)| !error.is_a_race());
-    if let Some((step, error)) = refused {
-        return Some((
-            error.reason(),
-            format!("could not {}: {}", step.action, error.line()),
-        ));
+    if let Some(refusal) = refusal(outcomes) {
+        return Some(refusal);
     }
     if let Some(error) = &scene.unread {
         let reason = error
@@ -625,16 +618,17 @@ async fn tell(pool: &AzureMachinePool, scene: &Scene, outcomes: &Outcomes, ctx: 
     }
 }
 
+/// The first step that was refused for good, unless somebody else was merely quicker.
+fn refusal(outcomes: &Outcomes) -> Option<(String, String)> {
+    let mut refused = outcomes.refused.iter();
+    let (step, error) = refused.find(|(_, error)| !error.is_a_race())?;
+    let message = format!("could not {}: {}", step.action, error.line());
+    Some((error.reason(), message))
+}
+
 fn trouble_line(scene: &Scene, outcomes: &Outcomes) -> Option<(String, String)> {
-    let refused = outcomes
-        .refused
-        .iter()
-        .find(|(_, error)| !error.is_a_race());
-    if let Some((step, error)) = refused {
-        return Some((
-            error.reason(),
-            format!("could not {}: {}", step.action, error.line()),
-        ));
+    if let Some(refusal) = refusal(outcomes) {
+        return Some(refusal);
     }
     let error = scene.unread.as_ref()?;
     Some(("AzureNotReadable".to_owned(), error.line()))
