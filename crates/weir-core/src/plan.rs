@@ -9,6 +9,8 @@ mod order;
 mod step;
 mod wait;
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 
 pub use census::{Bounds, Census, Member, Model, Standing};
@@ -23,9 +25,6 @@ use crate::observed::{Departure, Observed, Provisioning, Reading, ScaleSet};
 /// polled every ten seconds (docs/azure.md, "Operations").
 pub const LOOK_AFTER_WRITE: SignedDuration = SignedDuration::from_secs(10);
 
-/// How soon Azure is looked at again when a deletion was due and has not ended.
-pub const LOOK_WHEN_DUE: SignedDuration = SignedDuration::from_secs(6);
-
 /// How soon Azure is looked at after instances were deleted, while it is not known how long that
 /// takes here.
 pub const LOOK_AFTER_DELETE: SignedDuration = SignedDuration::from_secs(15);
@@ -35,13 +34,6 @@ pub const LOOK_AFTER_DELETE: SignedDuration = SignedDuration::from_secs(15);
 /// Events of the clusters come in bursts and tell nothing of Azure; every capacity write names the
 /// version that was looked at, so that an old look is refused rather than obeyed.
 pub const LOOK_AGE_MAX: SignedDuration = SignedDuration::from_secs(60);
-
-/// How long a drained instance may wait for others to share its delete request.
-///
-/// Azure refuses a second delete while one runs, so whoever comes a little late pays for a whole
-/// deletion, about a minute. Core drains in passes of twenty seconds: waiting for one pass, and a
-/// little more, costs less than that.
-pub const DELETE_LINGER: SignedDuration = SignedDuration::from_secs(30);
 
 /// What is to be done now, and why no more than that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,7 +78,7 @@ fn decide(observed: &Observed, plan: &mut Plan) {
         return plan.waits.push(Wait::unread(why));
     }
     let hold = never_served(&census);
-    let write = capacity_write(&census, hold);
+    let write = put_back(&census).or_else(|| capacity_write(&census, hold));
     plan.steps.extend(write);
     let delete = batched_delete(&census, plan);
     plan.steps.extend(delete);
@@ -132,10 +124,33 @@ fn record(census: &Census<'_>, plan: &mut Plan) {
             ));
         }
     }
+    // R9: until the place is filled again, these objects are what remembers it.
+    if census.observed.pool.autoscaled && census.total() < census.bounds.replicas {
+        return;
+    }
     for machine in &census.observed.orphans {
         plan.steps
             .push(Step::release(&machine.name, Reason::InstanceGone));
     }
+}
+
+/// R4, R18: what Azure refused to make is asked for no longer, or it would come at any time.
+///
+/// The one write that lowers: to exactly those that exist, while nothing runs, so that Azure has
+/// nothing to choose.
+fn put_back(census: &Census<'_>) -> Option<Step> {
+    let refusal = census.observed.refused.as_ref()?;
+    if census.pending() == 0 || census.azure_is_at_work() {
+        return None;
+    }
+    Some(Step::new(
+        Action::PutBackCapacity {
+            to: census.members.len() as u32,
+        },
+        Reason::Refused {
+            code: refusal.code.clone(),
+        },
+    ))
 }
 
 /// R11: a revision of which nothing ever served is not spread further.
@@ -184,7 +199,8 @@ fn batched_delete(census: &Census<'_>, plan: &mut Plan) -> Option<Step> {
         .filter_map(|m| Some((m, m.drained_since()?)))
         .collect();
     let first = drained.iter().map(|(_, since)| *since).min()?;
-    if census.members.iter().any(|m| m.instance.is_being_deleted()) {
+    let running = census.members.iter().any(|m| m.instance.is_being_deleted());
+    if running && census.observed.deletes_collide {
         plan.waits.push(Wait::new(WaitingOn::DeleteUnderWay {
             count: drained.len() as u32,
         }));
@@ -208,13 +224,11 @@ fn batched_delete(census: &Census<'_>, plan: &mut Plan) -> Option<Step> {
     ))
 }
 
-/// How long drained instances wait for others: longer for those that are on their way, shorter for
-/// those that may follow when a replacement serves.
+/// How long drained instances wait for others to share their request: not at all if nobody is on
+/// the way.
 fn linger(census: &Census<'_>) -> SignedDuration {
     if census.members.iter().any(Member::drains_freely) {
-        DELETE_LINGER
-    } else if census.count(|m| m.is(Model::Current) && m.is_starting()) > 0 {
-        DELETE_LINGER / 2
+        census.observed.pool.patience
     } else {
         SignedDuration::ZERO
     }
@@ -223,24 +237,26 @@ fn linger(census: &Census<'_>) -> SignedDuration {
 /// Who goes: those that cost nothing first, then as many available ones as the floor allows.
 fn remove(census: &Census<'_>, hold: Option<u32>, plan: &mut Plan) {
     let mut going = broken_ones(census, hold, plan);
-    going.extend(surplus(census, &going));
+    let (serving, idle): (Going<'_, '_>, Going<'_, '_>) = surplus(census, &going)
+        .into_iter()
+        .partition(|(member, _)| member.is_available());
+    going.extend(idle);
     if census.model_is_current() {
         going.extend(abandoned(census));
+        going.extend(marked(census));
         if hold.is_none() {
             going.extend(order::old_and_serving(census));
         }
     }
+    going.extend(serving);
     let mut allowed = census.allowed_to_lose();
+    let mut gone = BTreeSet::new();
     for (member, because) in going {
-        if member.is_available() {
-            if allowed == 0 {
-                continue;
-            }
-            allowed -= 1;
-        }
-        if plan.removes(&member.instance.id) {
+        let spends = u32::from(member.is_available());
+        if spends > allowed || !gone.insert(&member.instance.id) {
             continue;
         }
+        allowed -= spends;
         let instance = member.instance.id.clone();
         plan.steps
             .push(Step::new(Action::RemoveMachine { instance }, because));
@@ -295,26 +311,37 @@ fn broken_ones<'c, 'o>(
 }
 
 /// R15, R16: how the pool gets down to what the user asks, when it has more than that.
+///
+/// R9: whoever scales an autoscaled pool takes the instances away as well.
 fn surplus<'c, 'o>(census: &'c Census<'o>, going: &Going<'c, 'o>) -> Going<'c, 'o> {
+    if census.observed.pool.autoscaled {
+        return Going::new();
+    }
+    let gone: BTreeSet<_> = going.iter().map(|(m, _)| &m.instance.id).collect();
     let counted = |m: &Member<'_>| {
         !m.is_leaving()
             && (m.is(Model::Current) || !census.model_is_current())
-            && !going
-                .iter()
-                .any(|(gone, _)| gone.instance.id == m.instance.id)
+            && !gone.contains(&m.instance.id)
     };
-    let count = census.count(counted).saturating_sub(census.bounds.replicas);
+    let replicas = census.bounds.replicas;
+    let count = census.count(counted).saturating_sub(replicas);
     order::fittest_to_go(census, |m| counted(m) && !m.instance.protected)
         .into_iter()
         .take(count as usize)
-        .map(|member| {
-            (
-                member,
-                Reason::Surplus {
-                    replicas: census.bounds.replicas,
-                },
-            )
-        })
+        .map(|member| (member, Reason::Surplus { replicas }))
+        .collect()
+}
+
+/// R16: whom the user or an autoscaler marked goes before any other, whatever its model, but no
+/// more than there are too many.
+fn marked<'c, 'o>(census: &'c Census<'o>) -> Going<'c, 'o> {
+    let replicas = census.bounds.replicas;
+    let live = census.count(|m| !m.is_leaving());
+    let count = live.saturating_sub(replicas);
+    order::fittest_to_go(census, |m| m.is_marked() && !m.instance.protected)
+        .into_iter()
+        .take(count as usize)
+        .map(|member| (member, Reason::Surplus { replicas }))
         .collect()
 }
 
@@ -354,6 +381,7 @@ fn schedule(observed: &Observed, plan: &mut Plan) {
         Action::CreateScaleSet { .. }
         | Action::UpdateModel { .. }
         | Action::RaiseCapacity { .. }
+        | Action::PutBackCapacity { .. }
         | Action::DeleteScaleSet => Some(observed.at + LOOK_AFTER_WRITE),
         Action::DeleteInstances { .. } => Some(observed.at + LOOK_AFTER_DELETE),
         Action::AddMachine { .. }
@@ -373,7 +401,7 @@ fn next_look(observed: &Observed, on: &WaitingOn) -> Option<Timestamp> {
         WaitingOn::Deletion { .. } | WaitingOn::DeleteUnderWay { .. }
     );
     match observed.deletion_due.filter(|_| deletes) {
-        Some(due) => Some(due.max(observed.looked_at + LOOK_WHEN_DUE)),
+        Some(due) => Some(due.max(observed.looked_at + observed.pool.patience)),
         None => Some(observed.looked_at + on.look_age_max()?),
     }
 }

@@ -149,6 +149,7 @@ fn name(action: &Action) -> String {
         Action::CreateScaleSet { .. } => "create_scale_set",
         Action::UpdateModel { .. } => "update_model",
         Action::RaiseCapacity { .. } => "raise_capacity",
+        Action::PutBackCapacity { .. } => "put_back_capacity",
         Action::DeleteInstances { .. } => "delete_instances",
         Action::DeleteScaleSet => "delete_scale_set",
         Action::AddMachine { .. } => "add_machine",
@@ -173,7 +174,9 @@ async fn carry_out(
             let on = Precondition::Matches(current_etag(scene).await?);
             put_scale_set(scene, *capacity, on, ctx).await
         }
-        Action::RaiseCapacity { to } => raise_capacity(scene, *to, ctx).await,
+        Action::RaiseCapacity { to } | Action::PutBackCapacity { to } => {
+            set_capacity(scene, *to, ctx).await
+        }
         Action::DeleteInstances { instances } => {
             let arm = &scene.arm;
             arm.delete_instances(&scene.scale_set_id, instances, Deletion::Graceful)
@@ -246,7 +249,7 @@ async fn put_scale_set(
     Ok(())
 }
 
-async fn raise_capacity(scene: &Scene, to: u32, ctx: &Ctx) -> Result<(), StepError> {
+async fn set_capacity(scene: &Scene, to: u32, ctx: &Ctx) -> Result<(), StepError> {
     let wanted = scene
         .wanted
         .as_ref()

@@ -35,6 +35,9 @@ const JOIN_LIMIT: SignedDuration = SignedDuration::from_mins(20);
 /// Twice what Kubernetes waits until it moves the pods away (five minutes by default).
 const UNREADY_LIMIT: SignedDuration = SignedDuration::from_mins(10);
 
+/// How long an end in Azure may go unnoticed, and a drained instance may wait for company.
+const PATIENCE: SignedDuration = SignedDuration::from_secs(6);
+
 /// Everything that a turn works with: what was seen, and the means to act on it.
 pub(crate) struct Scene {
     pub(crate) key: Key,
@@ -440,6 +443,8 @@ fn join(
             .collect(),
         nodes: nodes_read,
         deletion_due: ctx.remember(target.key, |memory| memory.deletion_due()),
+        refused: None,
+        deletes_collide: false,
     };
     for orphan in left {
         let name = format!("orphan/{}", orphan.pool_machine.name_any());
@@ -752,6 +757,8 @@ fn core_pool(pool: &AzureMachinePool, target: &Target<'_>) -> core::Pool {
         min_ready: SignedDuration::from_secs(i64::from(min_ready)),
         join_limit: JOIN_LIMIT,
         unready_limit: UNREADY_LIMIT,
+        patience: PATIENCE,
+        autoscaled: false,
         deleting: pool.metadata.deletion_timestamp.is_some(),
     }
 }

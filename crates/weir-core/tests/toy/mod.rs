@@ -8,7 +8,7 @@ use std::fmt::Write;
 use jiff::{SignedDuration, Timestamp};
 use weir_core::observed::{
     DeletePolicy, Departure, Instance, Limit, Machine, Node, Observed, Pool, Power, Provisioning,
-    Reading, Revision, ScaleSet, instance_order,
+    Reading, Refusal, Revision, ScaleSet, instance_order,
 };
 use weir_core::plan::{Action, Bounds};
 use weir_core::{Plan, check, plan};
@@ -32,6 +32,10 @@ pub struct Toy {
     /// What of the world cannot be read at the moment.
     pub unread: Option<&'static str>,
     pub zones: u32,
+    /// What Azure last refused.
+    pub refused: Option<Refusal>,
+    /// Whether Azure takes no delete while another one runs.
+    pub deletes_collide: bool,
     pub released: bool,
     next_id: u32,
     made: u32,
@@ -83,6 +87,8 @@ impl Toy {
                 min_ready: SignedDuration::ZERO,
                 join_limit: SignedDuration::from_mins(20),
                 unready_limit: SignedDuration::from_mins(10),
+                patience: SignedDuration::ZERO,
+                autoscaled: false,
                 deleting: false,
             },
             scale_set: None,
@@ -92,6 +98,8 @@ impl Toy {
             blocked: Vec::new(),
             unread: None,
             zones: 0,
+            refused: None,
+            deletes_collide: false,
             released: false,
             next_id: 0,
             made: 0,
@@ -127,6 +135,8 @@ impl Toy {
             instances: Reading::Known(self.instances.clone()),
             orphans: self.orphans.clone(),
             deletion_due: None,
+            refused: self.refused.clone(),
+            deletes_collide: self.deletes_collide,
             nodes: match unread("nodes") {
                 Some(what) => Reading::Unknown(format!("reading {what} failed")),
                 None => Reading::Known(()),
@@ -274,7 +284,7 @@ impl Toy {
                     provisioning: Provisioning::Updating,
                 });
             }
-            Action::RaiseCapacity { to } => {
+            Action::RaiseCapacity { to } | Action::PutBackCapacity { to } => {
                 self.scale_set.as_mut().unwrap().capacity = *to;
             }
             Action::DeleteInstances { instances } => {
