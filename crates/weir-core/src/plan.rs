@@ -140,7 +140,8 @@ fn record(census: &Census<'_>, plan: &mut Plan) {
 /// nothing to choose.
 fn put_back(census: &Census<'_>) -> Option<Step> {
     let refusal = census.observed.refused.as_ref()?;
-    if census.pending() == 0 || census.azure_is_at_work() {
+    let failed = matches!(census.scale_set.provisioning, Provisioning::Failed(_));
+    if !failed || census.pending() == 0 || census.azure_is_at_work() {
         return None;
     }
     Some(Step::new(
@@ -155,8 +156,12 @@ fn put_back(census: &Census<'_>) -> Option<Step> {
 
 /// R11: a revision of which nothing ever served is not spread further.
 ///
-/// Returns how many of its instances broke, once they fill the budget of one round.
+/// Returns how many of its instances broke, once they fill the budget of one round. What Azure
+/// refuses to make tells nothing of the revision.
 fn never_served(census: &Census<'_>) -> Option<u32> {
+    if census.observed.refused.is_some() {
+        return None;
+    }
     let broken = census.count(|m| m.is(Model::Current) && m.is_broken());
     let serving = census.count(|m| m.is(Model::Current) && m.is_available());
     let round = (census.bounds.surge + census.bounds.unavailable).max(1);
