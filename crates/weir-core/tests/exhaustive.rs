@@ -6,10 +6,14 @@
 
 #[path = "exhaustive/config.rs"]
 mod config;
+#[path = "exhaustive/faulty.rs"]
+mod faulty;
 #[path = "exhaustive/moves.rs"]
 mod moves;
 #[path = "exhaustive/observe.rs"]
 mod observe;
+#[path = "exhaustive/pools.rs"]
+mod pools;
 #[path = "exhaustive/promises.rs"]
 mod promises;
 #[path = "exhaustive/prose.rs"]
@@ -22,20 +26,88 @@ mod state;
 mod turn;
 
 use config::Config;
+use search::{Found, search};
+use weir_core::plan;
+
+/// Set to `full` for the long search: `cargo xtask exhaustive`.
+const EXTENT: &str = "WEIR_EXHAUSTIVE";
 
 #[test]
-fn probe() {
-    let get = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u8>().ok()).unwrap_or(0);
-    let mut config = Config::of(get("N"), get("S"), get("U")).with(get("F"), get("E"));
-    config.autoscaled = get("A") > 0;
-    config.bad = get("G") == 0;
-    config.blocks = get("B") == 0;
-    config.patience = get("P") > 0;
-    config.min_ready = get("M") > 0;
-    config.azure = [config::Azure::Accepts, config::Azure::RefusesDeletes, config::Azure::RefusesAll][get("Z") as usize];
-    let found = search::search(&config, weir_core::plan);
-    println!("{config}: {} states {} transitions {:?} {:?}", found.states, found.transitions, found.rests, found.took);
-    if let Some(fault) = found.fault {
-        panic!("{}", fault.story);
+fn every_promise_holds_in_every_state_that_can_be_reached() {
+    let is_full = std::env::var(EXTENT).is_ok_and(|extent| extent == "full");
+    let mut configs = pools::bounded();
+    if is_full {
+        configs.extend(pools::full());
     }
+    let mut sum = (0, 0);
+    let mut broken = Vec::new();
+    for config in &configs {
+        let found = search(config, plan);
+        println!("{}", row(config, &found));
+        sum = (sum.0 + found.states, sum.1 + found.transitions);
+        broken.extend(found.fault.map(|fault| fault.story));
+    }
+    let count = configs.len();
+    println!("{count} pools: {} states, {} transitions", sum.0, sum.1);
+    assert!(
+        broken.is_empty(),
+        "{} of {count} pools break a promise, the first one so:\n\n{}",
+        broken.len(),
+        broken[0]
+    );
+}
+
+#[test]
+fn known_faults_stand() {
+    for known in pools::known() {
+        let (config, why) = (known.config, known.why);
+        let found = search(&config, plan);
+        let fault = found.fault.unwrap_or_else(|| {
+            panic!("{config}: mended? Take it out of `known`: {why}");
+        });
+        assert!(fault.what.contains(known.finds), "{}", fault.story);
+    }
+}
+
+#[test]
+fn every_planted_fault_is_found_by_the_shortest_way() {
+    for planted in faulty::PLANTED {
+        let found = search(&Config::of(2, 1, 0), planted.planner);
+        let name = planted.name;
+        let fault = found
+            .fault
+            .unwrap_or_else(|| panic!("{name}: it is not found"));
+        let begins = fault.what.starts_with(planted.finds);
+        assert!(begins, "{name}: {}", fault.story);
+        assert_eq!(fault.length, planted.length, "{name}: {}", fault.story);
+    }
+}
+
+#[test]
+fn a_counterexample_can_be_read() {
+    let planted = &faulty::PLANTED[1];
+    let found = search(&Config::of(2, 1, 0), planted.planner);
+    let story = found.fault.unwrap().story;
+    expect_test::expect_file!["exhaustive/counterexample.txt"].assert_eq(&story);
+}
+
+#[test]
+fn a_state_is_its_number() {
+    for config in [Config::of(4, 2, 2).with(2, 1), Config::of(0, 0, 0)] {
+        for state in config.beginnings() {
+            assert_eq!(state::State::of(state.key()), state);
+        }
+    }
+}
+
+fn row(config: &Config, found: &Found) -> String {
+    let (states, transitions, took) = (found.states, found.transitions, found.took);
+    let seconds = took.as_secs_f64();
+    let rests: Vec<String> = found
+        .rests
+        .iter()
+        .map(|(rest, count)| format!("{rest:?} {count}"))
+        .collect();
+    let rests = rests.join(", ");
+    format!("{states:>9} {transitions:>10} {seconds:>8.2} s  {config}  ({rests})")
 }

@@ -114,7 +114,9 @@ impl<'j> Judge<'j> {
             Action::RemoveMachine { instance } => self.remove(index_of(instance), because),
             Action::ReleaseMachine { .. } => {
                 let orphans = state.orphans;
-                self.claim(orphans > 0, || "R7: a machine in use is released".to_owned());
+                self.claim(orphans > 0, || {
+                    "R7: a machine in use is released".to_owned()
+                });
             }
             Action::ReleasePool => {
                 let is_over = state.set.is_none() && state.orphans == 0;
