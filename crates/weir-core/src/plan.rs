@@ -159,7 +159,10 @@ fn put_back(census: &Census<'_>) -> Option<Step> {
 /// Returns how many of its instances broke, once they fill the budget of one round.
 fn never_served(census: &Census<'_>) -> Option<u32> {
     let broken = census.count(|m| m.is(Model::Current) && m.is_broken());
-    let round = (census.bounds.surge + census.bounds.unavailable).max(1);
+    let Bounds {
+        surge, unavailable, ..
+    } = census.bounds;
+    let round = surge.saturating_add(unavailable).max(1);
     (!is_proven(census) && broken >= round.min(census.bounds.replicas.max(1))).then_some(broken)
 }
 
