@@ -1,0 +1,308 @@
+//! Another count: up, down, to zero, and who goes first.
+
+use jiff::SignedDuration;
+use weir_core::observed::DeletePolicy;
+use weir_core::observed::Limit::Count;
+
+use super::{nothing, story};
+use crate::toy::Toy;
+
+#[test]
+fn a_new_pool_is_made() {
+    story(
+        "a new pool is made",
+        "R6 R12",
+        || Toy::empty(3, Count(1), Count(0)),
+        nothing,
+    );
+}
+
+#[test]
+fn scale_up_in_mid_roll() {
+    story(
+        "scale up in mid-roll",
+        "R1 R12",
+        || Toy::rolling(3, Count(1), Count(0)),
+        |toy, round| {
+            if round == 5 {
+                toy.scale(5);
+            }
+        },
+    );
+}
+
+#[test]
+fn scale_down_in_mid_roll() {
+    story(
+        "scale down in mid-roll",
+        "R1 R15 R16",
+        || Toy::rolling(5, Count(1), Count(0)),
+        |toy, round| {
+            if round == 5 {
+                toy.scale(3);
+            }
+        },
+    );
+}
+
+#[test]
+fn scale_down_below_the_new_ones() {
+    story(
+        "a scale-down to fewer than the new ones ends with new ones only",
+        "R15 R16",
+        || Toy::rolling(5, Count(2), Count(0)),
+        |toy, round| {
+            if round == 7 {
+                toy.scale(1);
+            }
+        },
+    );
+}
+
+#[test]
+fn a_starting_replacement_is_no_surplus() {
+    story(
+        "a starting replacement is no surplus while an old one serves",
+        "R15",
+        || {
+            let mut toy = Toy::rolling(4, Count(2), Count(0));
+            toy.boot = SignedDuration::from_mins(3);
+            toy
+        },
+        |toy, round| {
+            if round == 4 {
+                toy.scale(3);
+            }
+        },
+    );
+}
+
+fn marked_under(policy: DeletePolicy) -> Toy {
+    let mut toy = Toy::settled(4, Count(1), Count(0));
+    toy.pool.delete_policy = policy;
+    toy
+}
+
+fn mark_two_of_which_one_goes(toy: &mut Toy, round: u32) {
+    match round {
+        1 => ["1", "2"].iter().for_each(|id| toy.mark(id)),
+        3 => toy.scale(3),
+        _ => {}
+    }
+}
+
+#[test]
+fn a_marked_machine_goes_before_the_newest() {
+    story(
+        "a marked machine goes before the newest",
+        "R16 C75",
+        || marked_under(DeletePolicy::Newest),
+        mark_two_of_which_one_goes,
+    );
+}
+
+#[test]
+fn a_marked_machine_goes_before_the_oldest() {
+    story(
+        "a marked machine goes before the oldest",
+        "R16 C75",
+        || marked_under(DeletePolicy::Oldest),
+        mark_two_of_which_one_goes,
+    );
+}
+
+#[test]
+fn a_marked_machine_goes_before_the_one_drawn() {
+    story(
+        "a marked machine goes before the one that would be drawn",
+        "R16 C75",
+        || marked_under(DeletePolicy::Random),
+        mark_two_of_which_one_goes,
+    );
+}
+
+#[test]
+fn a_marked_machine_goes_though_it_is_current() {
+    story(
+        "a marked machine goes first though it is current",
+        "R16",
+        || Toy::rolling(3, Count(1), Count(0)),
+        |toy, round| {
+            if round == 2 {
+                for instance in &mut toy.instances {
+                    if let Some(machine) = &mut instance.machine {
+                        machine.delete_marked = instance.id == "3";
+                    }
+                }
+                toy.event("user", "marks 3");
+                toy.scale(2);
+            }
+        },
+    );
+}
+
+#[test]
+fn a_mark_alone_removes_nothing() {
+    story(
+        "a mark alone removes nothing",
+        "R6 R16",
+        || Toy::settled(3, Count(1), Count(0)),
+        |toy, round| {
+            if round == 1 {
+                toy.mark("1");
+            }
+        },
+    );
+}
+
+#[test]
+fn the_oldest_goes() {
+    story(
+        "the oldest go where the policy says so",
+        "R16",
+        || aged_under(DeletePolicy::Oldest),
+        scale_to_two,
+    );
+}
+
+#[test]
+fn the_newest_goes() {
+    story(
+        "the newest go where the policy says so",
+        "R16",
+        || aged_under(DeletePolicy::Newest),
+        scale_to_two,
+    );
+}
+
+#[test]
+fn without_preference_the_same_go_each_time() {
+    story(
+        "without a preference the same go each time",
+        "R16",
+        || aged_under(DeletePolicy::Random),
+        scale_to_two,
+    );
+}
+
+/// Four machines, of which number 2 is the oldest and number 1 the newest.
+fn aged_under(policy: DeletePolicy) -> Toy {
+    let mut toy = marked_under(policy);
+    for (id, minutes) in [("0", 2), ("1", 9), ("2", 1), ("3", 5)] {
+        let born = &mut toy.instance(id).created;
+        *born += SignedDuration::from_mins(minutes);
+    }
+    toy
+}
+
+fn scale_to_two(toy: &mut Toy, round: u32) {
+    if round == 1 {
+        toy.scale(2);
+    }
+}
+
+#[test]
+fn a_protected_machine_is_passed_over() {
+    story(
+        "a protected machine is passed over in a scale-down",
+        "R16",
+        || {
+            let mut toy = Toy::settled(4, Count(1), Count(0));
+            toy.instance("0").protected = true;
+            toy
+        },
+        scale_to_two,
+    );
+}
+
+#[test]
+fn a_protected_machine_is_replaced_when_old() {
+    story(
+        "a protected machine is replaced like any other when it is old",
+        "R16",
+        || {
+            let mut toy = Toy::rolling(2, Count(1), Count(0));
+            toy.instance("0").protected = true;
+            toy
+        },
+        nothing,
+    );
+}
+
+#[test]
+fn those_on_their_way_out_are_not_chosen_again() {
+    story(
+        "machines on their way out are not chosen again",
+        "R16 C08",
+        || {
+            let mut toy = Toy::settled(5, Count(1), Count(0));
+            toy.deletion_takes = 4;
+            let minutes = SignedDuration::from_mins(1);
+            toy.slow_drains = ["3", "4"].map(|id| (id.to_owned(), minutes)).into();
+            toy
+        },
+        |toy, round| {
+            if round == 1 {
+                toy.delete_machine("3");
+                toy.delete_machine("4");
+                toy.scale(3);
+            }
+        },
+    );
+}
+
+#[test]
+fn the_one_that_is_not_ready_goes() {
+    story(
+        "an extra machine that is not Ready goes in a scale-down",
+        "R16 C74",
+        || Toy::settled(4, Count(1), Count(0)),
+        |toy, round| match round {
+            0 => toy.node("2", false),
+            1 => toy.scale(3),
+            _ => {}
+        },
+    );
+}
+
+#[test]
+fn scale_to_zero_and_back() {
+    story(
+        "scale to zero and back",
+        "R19",
+        || Toy::settled(2, Count(1), Count(0)),
+        |toy, round| match round {
+            2 => toy.scale(0),
+            9 => toy.scale(2),
+            _ => {}
+        },
+    );
+}
+
+#[test]
+fn a_pool_of_none_changes_its_model() {
+    story(
+        "a pool of none takes a new model and makes nothing",
+        "R19",
+        || Toy::rolling(0, Count(1), Count(0)),
+        nothing,
+    );
+}
+
+#[test]
+fn a_pool_goes_to_zero_in_mid_roll() {
+    story(
+        "a pool goes to zero in mid-roll and comes back with the new model",
+        "R19",
+        || {
+            let mut toy = Toy::rolling(2, Count(1), Count(0));
+            toy.lasts = 20;
+            toy
+        },
+        |toy, round| match round {
+            2 => toy.scale(0),
+            14 => toy.scale(2),
+            _ => {}
+        },
+    );
+}
