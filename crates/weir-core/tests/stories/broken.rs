@@ -105,6 +105,20 @@ fn an_incident_passes() {
 }
 
 #[test]
+fn all_nodes_are_lost() {
+    story(
+        "when no node is Ready machines are replaced one at a time",
+        "R10",
+        || Toy::settled(3, Count(1), Count(0)),
+        |toy, round| {
+            if round == 1 {
+                ["0", "1", "2"].iter().for_each(|id| toy.node(id, false));
+            }
+        },
+    );
+}
+
+#[test]
 fn an_instance_vanishes() {
     story(
         "an instance vanishes",

@@ -46,6 +46,24 @@ fn scale_down_in_mid_roll() {
 }
 
 #[test]
+fn scale_down_while_the_new_model_is_held() {
+    story(
+        "a scale-down is obeyed though the new model never served",
+        "R11 R15 R16",
+        || {
+            let mut toy = Toy::rolling(4, Count(1), Count(0));
+            toy.bad.push("v2".to_owned());
+            toy
+        },
+        |toy, round| match round {
+            70 => toy.scale(2),
+            90 => toy.want("v1"),
+            _ => {}
+        },
+    );
+}
+
+#[test]
 fn scale_down_below_the_new_ones() {
     story(
         "a scale-down to fewer than the new ones ends with new ones only",

@@ -54,6 +54,7 @@ fn story(title: &str, shows: &str, toy: impl Fn() -> Toy, script: Script) {
     let told = toy().tell(title, shows, script);
     expect_file![folder().join(format!("{title}.rollout"))].assert_eq(&told);
     let shuffled = toy().shuffle(script, 0);
+    let shuffled = format!("{title}\norder: drawn from seed 0\n\n{shuffled}");
     expect_file![folder().join(format!("{title}.seed-0.rollout"))].assert_eq(&shuffled);
     for seed in 1..=FRESH_ORDERS {
         toy().shuffle(script, seed);
