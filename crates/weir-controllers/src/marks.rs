@@ -13,3 +13,6 @@ pub const DRAIN_BEGAN: &str = "weir.infrastructure.cluster.x-k8s.io/drain-began"
 
 /// When Weir's own drain of the node was over.
 pub const DRAINED: &str = "weir.infrastructure.cluster.x-k8s.io/drained";
+
+/// How many instances an autoscaled pool was last seen to have, leaving ones included.
+pub const REPLICAS: &str = "weir.infrastructure.cluster.x-k8s.io/replicas";

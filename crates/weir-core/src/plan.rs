@@ -140,7 +140,8 @@ fn record(census: &Census<'_>, plan: &mut Plan) {
 /// nothing to choose.
 fn put_back(census: &Census<'_>) -> Option<Step> {
     let refusal = census.observed.refused.as_ref()?;
-    if census.pending() == 0 || census.azure_is_at_work() {
+    let failed = matches!(census.scale_set.provisioning, Provisioning::Failed(_));
+    if !failed || census.pending() == 0 || census.azure_is_at_work() {
         return None;
     }
     Some(Step::new(
@@ -158,9 +159,15 @@ fn put_back(census: &Census<'_>) -> Option<Step> {
 /// Returns how many of its instances broke, once they fill the budget of one round.
 fn never_served(census: &Census<'_>) -> Option<u32> {
     let broken = census.count(|m| m.is(Model::Current) && m.is_broken());
-    let serving = census.count(|m| m.is(Model::Current) && m.is_available());
     let round = (census.bounds.surge + census.bounds.unavailable).max(1);
-    (serving == 0 && broken >= round.min(census.bounds.replicas.max(1))).then_some(broken)
+    (!is_proven(census) && broken >= round.min(census.bounds.replicas.max(1))).then_some(broken)
+}
+
+/// Whether failures of the wanted revision need not be its own fault: an instance of it serves, or
+/// Azure refuses to make any.
+fn is_proven(census: &Census<'_>) -> bool {
+    census.observed.refused.is_some()
+        || census.count(|m| m.is(Model::Current) && m.is_available()) > 0
 }
 
 /// R1, R12: one write carries the new model and as much new capacity as is needed and allowed.
@@ -177,7 +184,7 @@ fn capacity_write(census: &Census<'_>, hold: Option<u32>) -> Option<Step> {
             Reason::ModelChanged,
         ));
     }
-    let because = if census.count(|m| m.is(Model::Old)) > 0 {
+    let because = if capacity > census.bounds.replicas {
         Reason::Surge {
             replicas: census.bounds.replicas,
             surge: census.bounds.surge,
@@ -266,6 +273,9 @@ fn remove(census: &Census<'_>, hold: Option<u32>, plan: &mut Plan) {
 type Going<'c, 'o> = Vec<(&'c Member<'o>, Reason)>;
 
 /// R11 and R10: broken instances go at once, one at a time when many break together.
+///
+/// Those of a revision of which nothing ever served are kept for a while, so that they fill the
+/// round and stop it, however far apart they break.
 fn broken_ones<'c, 'o>(
     census: &'c Census<'o>,
     hold: Option<u32>,
@@ -273,6 +283,7 @@ fn broken_ones<'c, 'o>(
 ) -> Going<'c, 'o> {
     let at = census.observed.at;
     let spare = census.count(|m| m.is(Model::Current) && !m.is_leaving()) > census.bounds.replicas;
+    let keep = !is_proven(census) && !spare;
     let mut going = Going::new();
     for member in order::fittest_to_go(census, Member::is_broken) {
         let old = member.is(Model::Old);
@@ -280,29 +291,23 @@ fn broken_ones<'c, 'o>(
             continue;
         }
         let retry_at = member.retry_at(&census.observed.pool);
-        if !old && hold.is_some() && !spare && at < retry_at {
-            let on = WaitingOn::Retry {
-                instance: member.instance.id.clone(),
-            };
+        if !old && keep && at < retry_at {
+            let instance = member.instance.id.clone();
             plan.waits.push(Wait {
-                on,
+                on: WaitingOn::Retry { instance },
                 since: None,
                 until: Some(retry_at),
             });
             continue;
         }
-        going.push((
-            member,
-            Reason::Broken {
-                why: member.broken_because(),
-            },
-        ));
+        let why = member.broken_because();
+        going.push((member, Reason::Broken { why }));
     }
-    let leaving = census.count(Member::is_leaving);
     if census.brake_is_on() && hold.is_none() {
-        let broken = census.count(Member::is_broken);
-        let free = usize::from(leaving == 0);
+        let busy = census.count(|m| m.is_leaving() || m.is_starting()) > 0;
+        let free = usize::from(!busy);
         if going.len() > free {
+            let broken = census.count(Member::is_broken);
             plan.waits.push(Wait::new(WaitingOn::Brake { broken }));
         }
         going.truncate(free);

@@ -170,10 +170,18 @@ impl<'o> Census<'o> {
     }
 
     /// Returns how many more instances may be asked for (R1), and are likely to be had (R18).
+    ///
+    /// Once it is time to ask again after a refusal, one more than there are: what is refused is
+    /// the whole request.
     #[must_use]
     pub fn headroom(&self) -> u32 {
-        let fits = self.refusal().map_or(u32::MAX, |refusal| refusal.fits);
-        self.bounds.ceiling().min(fits).saturating_sub(self.total())
+        let total = self.total();
+        let fits = match (&self.observed.refused, self.refusal()) {
+            (None, _) => u32::MAX,
+            (Some(_), Some(refusal)) => refusal.fits,
+            (Some(refusal), None) => refusal.fits.max(total + 1),
+        };
+        self.bounds.ceiling().min(fits).saturating_sub(total)
     }
 
     /// Returns why no more instances can be had, until it is time to ask again.
@@ -211,10 +219,13 @@ impl<'o> Census<'o> {
         self.available().saturating_sub(self.bounds.floor())
     }
 
-    /// Returns whether so many instances are broken that the cause is likely outside them (R10).
+    /// Returns whether so many instances are missing for want of health that the cause is likely
+    /// outside them (R10): broken ones, and below the floor also those that are being replaced.
     #[must_use]
     pub fn brake_is_on(&self) -> bool {
-        3 * self.count(Member::is_broken) > self.bounds.replicas
+        let broken = self.count(Member::is_broken);
+        let missing = self.bounds.floor().saturating_sub(self.available());
+        broken > 0 && 3 * broken.max(missing) > self.bounds.replicas
     }
 }
 

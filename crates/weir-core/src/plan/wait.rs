@@ -191,10 +191,13 @@ pub(super) fn explain(census: &Census<'_>, plan: &mut Plan) {
         plan.waits
             .push(Wait::new(WaitingOn::Ceiling { total, ceiling }));
     }
-    if census.pending() > 0 {
-        plan.waits.push(Wait::new(WaitingOn::Creation {
+    let failed = matches!(census.scale_set.provisioning, Provisioning::Failed(_));
+    match &census.observed.refused {
+        _ if census.pending() == 0 => {}
+        Some(refusal) if failed => plan.waits.push(Wait::refused(refusal)),
+        _ => plan.waits.push(Wait::new(WaitingOn::Creation {
             count: census.pending(),
-        }));
+        })),
     }
     let deleting = census.count(|m| m.instance.is_being_deleted());
     if deleting > 0 {
