@@ -234,6 +234,26 @@ fn a_protected_machine_is_passed_over() {
 }
 
 #[test]
+fn a_scale_down_stops_at_protected_machines() {
+    story(
+        "a scale-down stops at protected machines",
+        "R16",
+        || {
+            let mut toy = Toy::settled(3, Count(1), Count(0));
+            for id in ["0", "2"] {
+                toy.instance(id).protected = true;
+            }
+            toy
+        },
+        |toy, round| match round {
+            1 => toy.scale(1),
+            15 => toy.unprotect("2"),
+            _ => {}
+        },
+    );
+}
+
+#[test]
 fn a_protected_machine_is_replaced_when_old() {
     story(
         "a protected machine is replaced like any other when it is old",

@@ -87,6 +87,12 @@ impl Toy {
         self.instance(id).machine.as_mut().unwrap().delete_marked = true;
     }
 
+    /// The user takes an instance's protection from scale-in away.
+    pub fn unprotect(&mut self, id: &str) {
+        self.event("user", &format!("no longer protects {id}"));
+        self.instance(id).protected = false;
+    }
+
     /// The user deletes the pool.
     pub fn delete_pool(&mut self) {
         self.event("user", "deletes the pool");

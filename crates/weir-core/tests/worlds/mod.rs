@@ -87,6 +87,7 @@ struct Mix {
     nodeless: u64,
     unready: u64,
     odd: u64,
+    protected: u64,
 }
 
 impl Mix {
@@ -98,6 +99,7 @@ impl Mix {
             nodeless: share().min(60),
             unready: share().min(60),
             odd: share().min(30),
+            protected: share(),
         }
     }
 
@@ -108,6 +110,7 @@ impl Mix {
             nodeless: 0,
             unready: 0,
             odd: 0,
+            protected: 10,
         }
     }
 }
@@ -131,7 +134,7 @@ fn instance(dice: &mut Dice, mix: &Mix, n: u32) -> Instance {
             _ => Power::Running,
         },
         zone: [None, Some("1"), Some("2"), Some("3")][dice.below(4) as usize].map(str::to_owned),
-        protected: dice.one_in(10),
+        protected: dice.percent(mix.protected),
         revision: match dice.below(4) {
             0 if old => None,
             _ if old => Some(revision("v1")),
