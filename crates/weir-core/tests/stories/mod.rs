@@ -1,5 +1,6 @@
 //! The stories, by what they are about, and what they have to show between them.
 
+mod anywhere;
 mod autoscaled;
 mod broken;
 mod counts;

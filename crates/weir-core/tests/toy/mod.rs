@@ -17,7 +17,7 @@ use weir_core::observed::{
 use weir_core::plan::Action;
 
 pub use azure::Refuses;
-pub use play::Script;
+pub use play::{Dice, Script};
 
 pub struct Toy {
     pub now: Timestamp,

@@ -239,10 +239,11 @@ fn say_lines(said: &mut String, lines: &[(u8, String)]) {
     }
 }
 
-struct Dice(u64);
+/// Small, seeded, and the same everywhere.
+pub struct Dice(pub u64);
 
 impl Dice {
-    fn below(&mut self, n: u64) -> u64 {
+    pub fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
