@@ -140,6 +140,40 @@ fn a_marked_machine_goes_before_the_one_drawn() {
 }
 
 #[test]
+fn a_marked_machine_goes_alone() {
+    story(
+        "a marked machine goes alone though one more may be unavailable",
+        "R16",
+        || {
+            let mut toy = marked_under(DeletePolicy::Oldest);
+            toy.pool.max_unavailable = Count(1);
+            toy
+        },
+        |toy, round| match round {
+            1 => toy.mark("2"),
+            3 => toy.scale(3),
+            _ => {}
+        },
+    );
+}
+
+#[test]
+fn a_mark_counts_before_the_model_is_written() {
+    story(
+        "a marked machine goes first in a scale-down that comes with a new model",
+        "R16",
+        || Toy::settled(3, Count(1), Count(0)),
+        |toy, round| {
+            if round == 1 {
+                toy.mark("2");
+                toy.scale(2);
+                toy.want("v2");
+            }
+        },
+    );
+}
+
+#[test]
 fn a_marked_machine_goes_though_it_is_current() {
     story(
         "a marked machine goes first though it is current",

@@ -39,6 +39,24 @@ fn three_edits_in_a_row() {
 }
 
 #[test]
+fn an_abandoned_machine_is_not_waited_for() {
+    story(
+        "what was started for a given-up model is not waited for",
+        "R14",
+        || {
+            let mut toy = Toy::rolling(2, Count(0), Count(1));
+            toy.boot = SignedDuration::from_mins(5);
+            toy
+        },
+        |toy, round| {
+            if round == 5 {
+                toy.want("v3");
+            }
+        },
+    );
+}
+
+#[test]
 fn going_back_keeps_what_is_there() {
     story(
         "going back to the first model keeps the machines that have it",
