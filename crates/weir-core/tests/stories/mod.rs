@@ -8,6 +8,7 @@ mod drains;
 mod ends;
 mod limits;
 mod models;
+mod order;
 mod refused;
 
 use std::collections::BTreeMap;
@@ -120,6 +121,7 @@ fn every_file_has_a_story() {
         include_str!("ends.rs"),
         include_str!("limits.rs"),
         include_str!("models.rs"),
+        include_str!("order.rs"),
         include_str!("refused.rs"),
     ];
     for entry in fs::read_dir(folder()).unwrap() {
