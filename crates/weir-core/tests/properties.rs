@@ -17,7 +17,7 @@ use weir_core::Observed;
 /// A claim about the plan of a world: an error says what is wrong with it.
 type Claim = fn(&Observed) -> Verdict;
 
-const SMALL: u64 = 4000;
+const SMALL: u64 = 8000;
 const LARGE: u64 = 40;
 
 fn holds(claim: Claim, draw: fn(u64, u32) -> Observed) {

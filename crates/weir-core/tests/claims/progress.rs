@@ -57,9 +57,12 @@ pub fn says_why_it_is_not_settled(observed: &Observed) -> Verdict {
     let (count, replicas) = (instances.len(), pool.replicas as usize);
     // FIXME: a pool that cannot get smaller for protected instances does not say so.
     let protected = instances.iter().filter(|i| i.protected).count();
-    claim(count == replicas || protected > replicas, || {
-        format!("{count} exist and {replicas} are wanted")
-    })
+    // A capacity that somebody else has lowered is for Azure to follow.
+    let following = pool.autoscaled && count > set.capacity as usize;
+    claim(
+        count == replicas || protected > replicas || following,
+        || format!("{count} exist and {replicas} are wanted"),
+    )
 }
 
 /// Every step and wait has words, and times lie ahead.
