@@ -94,3 +94,16 @@ fn a_machine_deleted_by_hand_comes_back() {
         },
     );
 }
+
+/// C09: whoever looks at the pool reads what to set.
+#[test]
+fn the_pool_says_how_to_allow_a_rollout() {
+    Toy::autoscaled(2, Count(1), Count(0)).play_out(|toy, round| {
+        if round == 2 {
+            let (reason, message) = toy.up_to_date();
+            assert_eq!(reason, "NoBudgetWithoutSurge");
+            assert!(message.contains("set maxUnavailable to 1"), "{message}");
+            toy.allow_unavailable(Count(1));
+        }
+    });
+}

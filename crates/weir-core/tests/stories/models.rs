@@ -210,3 +210,23 @@ fn one_failed_creation_of_several() {
         nothing,
     );
 }
+
+/// C03: whoever looks at the pool reads which machine is waited for.
+#[test]
+fn the_pool_names_the_machine_that_never_gets_ready() {
+    let mut toy = Toy::rolling(2, Count(1), Count(0));
+    toy.bad.push("v2".to_owned());
+    toy.play_out(|toy, round| {
+        if round == 10 {
+            let (reason, message) = toy.up_to_date();
+            assert_eq!(reason, "RollingOut");
+            assert!(message.contains("2 is starting"), "{message}");
+        }
+        if round == 100 {
+            let (reason, message) = toy.up_to_date();
+            assert_eq!(reason, "NewModelNeverServed");
+            assert!(message.contains("correct the model"), "{message}");
+            toy.want("v1");
+        }
+    });
+}

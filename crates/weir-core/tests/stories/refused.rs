@@ -177,3 +177,16 @@ fn a_lost_machine_is_not_replaced_beyond_the_room() {
         },
     );
 }
+
+/// C16: whoever looks at the pool reads Azure's code.
+#[test]
+fn the_pool_says_that_azure_refuses() {
+    crowded(2, 1, 0, 2, Refuses::AtOnce).play_out(|toy, round| {
+        if round == 2 {
+            let (reason, message) = toy.up_to_date();
+            assert_eq!(reason, "AzureRefusesToMakeMore");
+            assert!(message.contains("QuotaExceeded"), "{message}");
+            make_room(toy, 3);
+        }
+    });
+}

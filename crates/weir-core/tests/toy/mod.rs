@@ -10,10 +10,12 @@ mod play;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
+use weir_core::conditions::{Kind, conditions};
 use weir_core::observed::{
     DeletePolicy, Departure, Instance, Limit, Machine, Observed, Pool, Provisioning, Reading,
     Refusal, Revision, ScaleSet,
 };
+use weir_core::plan;
 use weir_core::plan::Action;
 
 pub use azure::Refuses;
@@ -196,6 +198,14 @@ impl Toy {
         let standing = self.standing.as_ref();
         let standing = standing.filter(|standing| standing.revision == *revision);
         standing.map(|standing| standing.refusal.clone())
+    }
+
+    /// What the pool says about being up to date: the reason and the message of the condition.
+    pub fn up_to_date(&self) -> (&'static str, String) {
+        let observed = self.observe();
+        let all = conditions(&observed, &plan(&observed));
+        let found = all.into_iter().find(|c| c.kind == Kind::UpToDate).unwrap();
+        (found.reason, found.message)
     }
 
     /// How many instances there are to be.
