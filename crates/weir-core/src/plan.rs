@@ -125,7 +125,8 @@ fn record(census: &Census<'_>, plan: &mut Plan) {
         }
     }
     // R9: until the place is filled again, these objects are what remembers it.
-    if census.observed.pool.autoscaled && census.total() < census.bounds.replicas {
+    let is_filled = census.scale_set.capacity >= census.bounds.replicas;
+    if census.observed.pool.autoscaled && !is_filled {
         return;
     }
     for machine in &census.observed.orphans {

@@ -61,6 +61,13 @@ fn every_world_has_one_plan() {
 }
 
 #[test]
+fn absurd_limits_overflow_nothing() {
+    holds(progress::has_one_plan, worlds::absurd);
+    holds(safety::adds_within_the_ceiling, worlds::absurd);
+    holds(safety::breaks_no_promise, worlds::absurd);
+}
+
+#[test]
 fn no_plan_breaks_a_promise() {
     holds(safety::breaks_no_promise, worlds::any);
 }

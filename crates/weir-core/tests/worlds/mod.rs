@@ -59,6 +59,15 @@ pub fn any(seed: u64, instances_max: u32) -> Observed {
     observed
 }
 
+/// Draws a world with limits that no webhook lets through: a plan is total all the same.
+pub fn absurd(seed: u64, instances_max: u32) -> Observed {
+    let mut observed = any(seed, instances_max);
+    let absurd = [Limit::Count(u32::MAX), Limit::Percent(u32::MAX)];
+    observed.pool.max_surge = absurd[(seed % 2) as usize];
+    observed.pool.max_unavailable = absurd[(seed / 2 % 2) as usize];
+    observed
+}
+
 /// Draws a world in which all is as it should be: every plan for it is empty.
 pub fn settled(seed: u64, instances_max: u32) -> Observed {
     let mut dice = Dice(seed);
