@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod crds;
+mod mutants;
 mod paths;
 mod test;
 mod testbed;
@@ -35,6 +36,11 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Plant small faults into the planner, one at a time, and fail if no test notices one
+    Mutants {
+        /// Only those with this in their name
+        part: Option<String>,
+    },
     /// Build the real control plane of the end-to-end suite and print where it lies
     Testbed,
 }
@@ -62,6 +68,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         } else {
             crds::Mode::Write
         }),
+        Task::Mutants { part } => mutants::run(part.as_deref()),
         Task::Testbed => {
             println!("{}", testbed::build()?.display());
             Ok(())
