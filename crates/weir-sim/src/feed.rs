@@ -44,6 +44,8 @@ where
 
 /// One watch and the cache that it fills.
 pub(crate) trait Feed {
+    /// Returns the name of its kind.
+    fn name(&self) -> &'static str;
     /// Reads from the world what is new, without telling anybody.
     fn pull(&mut self, world: &mut World);
     /// Returns whether there is something to deliver.
@@ -78,6 +80,13 @@ impl<K> Feed for Watch<K>
 where
     K: Fed + 'static,
 {
+    fn name(&self) -> &'static str {
+        std::any::type_name::<K>()
+            .rsplit("::")
+            .next()
+            .unwrap_or_default()
+    }
+
     fn pull(&mut self, world: &mut World) {
         self.line.pull(world);
     }
@@ -133,6 +142,10 @@ impl Nodes {
 }
 
 impl Feed for Nodes {
+    fn name(&self) -> &'static str {
+        "Node"
+    }
+
     fn pull(&mut self, world: &mut World) {
         self.line.pull(world);
     }

@@ -5,7 +5,9 @@
 //! turn it is, so that a run can be repeated to the letter. [`story`] draws what happens, and
 //! [`checkers`] hold what must never happen.
 
+pub mod bench;
 pub mod checkers;
+pub mod diary;
 mod feed;
 pub mod rig;
 pub mod rollout;

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Response;
@@ -26,6 +26,7 @@ use weir_world::cluster::Reply;
 use weir_world::rng::Rng;
 use weir_world::world::{Endpoint, World};
 
+use crate::diary::Diary;
 use crate::feed::{Feed, Nodes, Watch};
 use crate::seams::{Lot, WorldClock, kube_client, wire};
 
@@ -70,6 +71,7 @@ pub struct Rig {
     kills: u32,
     writes: u64,
     views: BTreeMap<Key, PoolView>,
+    diary: Option<Diary>,
 }
 
 /// One run of the controller process: everything that a kill takes away.
@@ -115,6 +117,7 @@ impl Rig {
             kills: 0,
             writes: 0,
             views,
+            diary: None,
         }
     }
 
@@ -139,6 +142,17 @@ impl Rig {
     #[must_use]
     pub fn kills(&self) -> u32 {
         self.kills
+    }
+
+    /// Begins to write down what the controllers do, or begins anew.
+    pub fn keep_diary(&mut self) {
+        self.diary = Some(Diary::default());
+    }
+
+    /// Returns what was written down since.
+    #[must_use]
+    pub fn diary(&self) -> Option<&Diary> {
+        self.diary.as_ref()
     }
 
     /// Returns how many requests of the controller asked for a change of anything.
@@ -179,10 +193,16 @@ impl Rig {
 
     /// Does one thing that can happen at this moment, if there is one.
     pub async fn step(&mut self) -> Did {
+        let began = Instant::now();
         quiesce().await;
         self.reap().await;
+        let theirs = began.elapsed();
         for feed in &mut self.controller.feeds {
             feed.pull(&mut self.world);
+        }
+        if let Some(diary) = &mut self.diary {
+            diary.in_controllers += theirs;
+            diary.in_world += began.elapsed().saturating_sub(theirs);
         }
         let parked = self.lot.len();
         let news: Vec<_> = (0..self.controller.feeds.len())
@@ -200,9 +220,17 @@ impl Rig {
             self.let_through(choice);
         } else if choice < parked + news.len() {
             let feed = news[choice - parked];
-            self.controller.deliver(feed, self.world.now());
+            let woken = self.controller.deliver(feed, self.world.now());
+            if let Some(diary) = &mut self.diary {
+                let now = self.world.now();
+                let why = self.controller.feeds[feed].name();
+                woken.iter().for_each(|work| diary.due(work, why, now));
+            }
         } else {
             let work = turns[choice - parked - news.len()].clone();
+            if let Some(diary) = &mut self.diary {
+                diary.begins(&work, self.world.now());
+            }
             self.controller.start(work);
         }
         Did::Something
@@ -241,10 +269,16 @@ impl Rig {
             return;
         }
         self.writes += u64::from(parked.request.method() != http::Method::GET);
+        let began = Instant::now();
         let answer = match self.world.handle(parked.endpoint, &parked.request) {
             Reply::Response(answer) => answer,
             Reply::Watch(_) => Response::new(Bytes::new()),
         };
+        if let Some(diary) = &mut self.diary {
+            let (at, status) = (self.world.now(), answer.status().as_u16());
+            diary.answered(at, parked.endpoint, &parked.request, status);
+            diary.in_world += began.elapsed();
+        }
         if !self.dice.chance(mischief.lost_answer) {
             // Nobody listens any more if the turn was given up meanwhile.
             let _unheard = parked.reply.send(answer).is_err();
@@ -264,6 +298,13 @@ impl Rig {
             if let (Work::Pool(key), Some(view)) = (&work, ended.view) {
                 self.views.insert(key.clone(), view);
             }
+            if let Some(diary) = &mut self.diary {
+                match ended.next {
+                    None => diary.due(&work, "error", now + ERROR_PAUSE),
+                    Some(Next::At(at)) => diary.due(&work, "time", at.max(now)),
+                    Some(Next::OnEvent) => {}
+                }
+            }
             self.controller.ended(work, ended.next, now);
         }
     }
@@ -278,7 +319,11 @@ impl Rig {
     /// Lets time pass.
     pub async fn pass(&mut self, span: SignedDuration) {
         let to = self.world.now() + span;
+        let began = Instant::now();
         self.world.advance(to);
+        if let Some(diary) = &mut self.diary {
+            diary.in_world += began.elapsed();
+        }
         self.clock.set(to);
         // Pauses between the tries of one request are slept by tokio's clock.
         tokio::time::advance(Duration::try_from(span).unwrap_or_default()).await;
@@ -376,15 +421,18 @@ impl Controller {
             .collect()
     }
 
-    fn deliver(&mut self, feed: usize, now: Timestamp) {
+    /// Hands one event over and returns whom it concerns.
+    fn deliver(&mut self, feed: usize, now: Timestamp) -> Vec<Work> {
         let caches = self.ctx.caches.clone();
-        for work in self.feeds[feed].deliver(&caches) {
+        let woken = self.feeds[feed].deliver(&caches);
+        for work in woken.iter().cloned() {
             if self.under_way.iter().any(|(busy, _)| *busy == work) {
                 self.again.insert(work.clone());
             }
             let due = self.due.entry(work).or_insert(now);
             *due = (*due).min(now);
         }
+        woken
     }
 
     fn start(&mut self, work: Work) {

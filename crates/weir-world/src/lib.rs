@@ -6,6 +6,7 @@
 
 pub mod azure;
 pub mod cluster;
+pub mod milestone;
 pub mod rng;
 pub mod serve;
 pub mod serve_azure;

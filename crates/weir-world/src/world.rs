@@ -21,6 +21,7 @@ use crate::cluster::refusal::Refusal;
 use crate::cluster::server::{Faults, Reach, WriteOptions};
 use crate::cluster::workload::{WorkloadSpec, Workloads};
 use crate::cluster::{ApiServer, Reply, Side, Target, WatchId, fields, patch};
+use crate::milestone::{self, Milestone, Reached};
 use crate::trace::{Trace, TraceEntry};
 
 /// Whom a request is for.
@@ -160,6 +161,7 @@ pub struct World {
     workloads: Workloads,
     capi: Capi,
     instance_deletes: Vec<InstanceDelete>,
+    milestones: Vec<Milestone>,
     trace: Trace,
 }
 
@@ -179,6 +181,7 @@ impl World {
             workloads: Workloads::new(seed),
             capi: Capi::new(options.capi, seed),
             instance_deletes: Vec::new(),
+            milestones: Vec::new(),
             trace: Trace::default(),
         };
         for side in [Side::Management, Side::Workload] {
@@ -285,6 +288,7 @@ impl World {
         for event in self.azure.advance(now) {
             match event {
                 VmEvent::Booted(vm) | VmEvent::Reimaged(vm) => {
+                    self.milestones.push(milestone::of_creation(&vm));
                     self.vm_changed(VmChange::Booted(booted(&vm)));
                 }
                 VmEvent::Stopped { provider_id } => {
@@ -302,10 +306,14 @@ impl World {
         self.trace.extend(self.management.take_lines());
         self.trace.extend(self.workload.take_lines());
         for change in self.management.take_changes() {
+            let reached = milestone::of_machine(now, &change);
+            self.milestones.extend(reached);
             self.capi
                 .observe(now, Side::Management, &change, &self.management);
         }
         for change in self.workload.take_changes() {
+            let reached = milestone::of_node(now, &change);
+            self.milestones.extend(reached);
             self.kubelets.observe(now, &change);
             self.workloads.observe(now, &change, &self.workload);
             self.capi
@@ -322,6 +330,7 @@ impl World {
             VmChange::Gone { provider_id } => format!("vm {provider_id} gone"),
         };
         self.trace.push(now, line);
+        self.milestones.extend(milestone::of_vm(now, &change));
         self.kubelets.vm_changed(now, change);
     }
 
@@ -332,6 +341,9 @@ impl World {
             self.now,
             format!("delete of {provider_id} accepted: {drain:?}"),
         );
+        let what = Reached::DeleteAccepted;
+        self.milestones
+            .push(Milestone::new(self.now, provider_id, what));
         let provider_id = provider_id.to_owned();
         self.instance_deletes.push(InstanceDelete {
             at: self.now,
@@ -443,6 +455,11 @@ impl World {
             .list(resource::PODS)
             .filter(is_counted)
             .count()
+    }
+
+    /// Takes what machines have reached since the last call, in the order in which it was seen.
+    pub fn take_milestones(&mut self) -> Vec<Milestone> {
+        std::mem::take(&mut self.milestones)
     }
 
     /// Returns everything that happened, oldest first.

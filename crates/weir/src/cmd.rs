@@ -1,6 +1,7 @@
 //! The commands, one file each, and what several of them need.
 
 pub(crate) mod azure_sim;
+pub(crate) mod bench;
 mod cluster;
 pub(crate) mod controller;
 pub(crate) mod demo;

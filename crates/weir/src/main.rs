@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use cmd::azure_sim::AzureSimArgs;
+use cmd::bench::BenchArgs;
 use cmd::controller::ControllerArgs;
 use cmd::demo::DemoArgs;
 use cmd::sim::SimArgs;
@@ -42,6 +43,8 @@ enum Command {
     Demo(Box<DemoArgs>),
     /// Play stories drawn from seeds in a simulated world, and judge them.
     Sim(Box<SimArgs>),
+    /// Measure rollouts against the least that is possible.
+    Bench(Box<BenchArgs>),
 }
 
 fn main() -> ExitCode {
@@ -72,6 +75,7 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
         // Their screen is what they print: reconcilers' log lines would spoil it.
         Command::Demo(args) => cmd::demo::run(args),
         Command::Sim(args) => cmd::sim::run(args),
+        Command::Bench(args) => cmd::bench::run_bench(args),
     }
 }
 

@@ -28,8 +28,9 @@ use serde_json::Value;
 
 pub use model::CustomData;
 pub use options::{
-    AzureFaults, AzureOptions, CreateFailure, Delay, GroupCase, Groups, InstanceIds, Latency,
-    ParallelWrites, Quota, ReimageTo, StaleOn, ThrottleBody, Throttling, TokenCheck, VmSize,
+    AzureFaults, AzureOptions, CreateFailure, Delay, GroupCase, Groups, InstanceIds, InstancesMax,
+    Latency, ParallelWrites, Quota, ReimageTo, StaleOn, ThrottleBody, Throttling, TokenCheck,
+    VmSize,
 };
 pub use report::{AzureReport, CallCounts, ScaleSetCounts};
 

@@ -146,6 +146,15 @@ pub struct Quota {
     pub instances: Option<u32>,
 }
 
+/// The most instances that a scale set may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InstancesMax {
+    /// In a set of one placement group.
+    pub one_group: u64,
+    /// In a set of several.
+    pub several_groups: u64,
+}
+
 /// Which resource groups exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Groups {
@@ -310,6 +319,11 @@ pub struct AzureOptions {
     pub throttle_body: ThrottleBody,
     /// How much may be used.
     pub quota: Quota,
+    /// The most instances in a scale set of one placement group, and of several.
+    ///
+    /// # Source
+    /// MicrosoftDocs/azure-compute-docs, virtual-machine-scale-sets-placement-groups.md.
+    pub instances_max: InstancesMax,
     /// What goes wrong by chance.
     pub faults: AzureFaults,
     /// Versions of images, or whole image ids, whose machines boot and never join a cluster.
@@ -349,6 +363,10 @@ impl Default for AzureOptions {
             throttling: Throttling::On,
             throttle_body: ThrottleBody::Alternate,
             quota: Quota::default(),
+            instances_max: InstancesMax {
+                one_group: 100,
+                several_groups: 1_000,
+            },
             faults: AzureFaults::default(),
             bad_images: BTreeSet::new(),
             ids: InstanceIds {

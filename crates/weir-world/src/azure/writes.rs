@@ -18,12 +18,6 @@ use super::operation::Kind;
 use super::scale_set::{Phase, ScaleSet, SetKey};
 use super::{Azure, ParallelWrites, key};
 
-/// The most instances in one placement group, and in a set of several.
-///
-/// # Source
-/// MicrosoftDocs/azure-compute-docs, virtual-machine-scale-sets-placement-groups.md.
-const INSTANCES_MAX: [(bool, u64); 2] = [(true, 100), (false, 1_000)];
-
 impl Azure {
     pub(super) fn put_set(&mut self, call: &Call<'_>, path: &SetPath) -> Answered {
         self.group_exists(&path.group)?;
@@ -262,12 +256,13 @@ impl Azure {
             return Err(invalid("sku.capacity", "The capacity is not a number."));
         };
         let is_single = model.pointer("/properties/singlePlacementGroup") == Some(&json!(true));
-        let limit = INSTANCES_MAX
-            .iter()
-            .find(|(single, _)| *single == is_single);
-        if let Some((_, limit)) = limit
-            && wanted > *limit
-        {
+        let max = self.options.instances_max;
+        let limit = if is_single {
+            max.one_group
+        } else {
+            max.several_groups
+        };
+        if wanted > limit {
             let message = format!("The capacity {wanted} exceeds the maximum of {limit}.");
             return Err(invalid("sku.capacity", &message));
         }

@@ -60,6 +60,15 @@ pub enum VmChange {
     },
 }
 
+/// Pods that are slow to stop.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SlowStop {
+    /// Their share, from 0 to 1.
+    pub share: f64,
+    /// From such a pod's deletion to its end, within its grace period.
+    pub stop: Latency,
+}
+
 /// How nodes and pods behave.
 #[derive(Clone, Debug)]
 pub struct KubeletOptions {
@@ -73,6 +82,8 @@ pub struct KubeletOptions {
     pub pod_start: Latency,
     /// From a pod's deletion to its end, within its grace period.
     pub pod_stop: Latency,
+    /// The pods that take longer than that to stop, if there are any.
+    pub slow_stop: Option<SlowStop>,
     /// The kubelet's version when the image names none, with a `v`.
     pub kubelet_version: String,
     /// The location in zone labels.
@@ -87,6 +98,7 @@ impl Default for KubeletOptions {
             node_gone: Latency::from_secs(10, 8),
             pod_start: Latency::from_secs(8, 6),
             pod_stop: Latency::from_secs(5, 4),
+            slow_stop: None,
             kubelet_version: "v1.34.0".into(),
             location: "westeurope".into(),
         }
@@ -237,7 +249,7 @@ impl Kubelets {
         if fields::is_deleting(pod) {
             let task = Task::PodStop(id.clone());
             let end = fields::time(pod, "/metadata/deletionTimestamp").unwrap_or(now);
-            let at = self.draws.due(now, self.options.pod_stop).min(end).max(now);
+            let at = self.pod_stops_at(now).min(end).max(now);
             self.agenda.add(at, task);
         } else if !fields::is_ready(pod) {
             let task = Task::PodStart(id.clone());
@@ -246,6 +258,13 @@ impl Kubelets {
                 self.agenda.add(at, task);
             }
         }
+    }
+
+    fn pod_stops_at(&mut self, now: Timestamp) -> Timestamp {
+        let slow = self.options.slow_stop;
+        let slow = slow.filter(|slow| self.draws.happens(slow.share));
+        let stop = slow.map_or(self.options.pod_stop, |slow| slow.stop);
+        self.draws.due(now, stop)
     }
 
     fn is_running(&self, node: &str) -> bool {
@@ -476,12 +495,7 @@ impl Kubelets {
 
 /// Returns the pods bound to a node, by namespace and name.
 pub fn pods_on(server: &ApiServer, node: &str) -> Vec<Arc<Value>> {
-    let is_bound = |pod: &&Arc<Value>| fields::text(pod, "/spec/nodeName") == node;
-    server
-        .list(resource::PODS)
-        .filter(is_bound)
-        .cloned()
-        .collect()
+    server.pods_on(node).cloned().collect()
 }
 
 /// Returns whether a pod belongs to a daemon set.

@@ -216,6 +216,8 @@ pub struct ApiServer {
     pub(super) watches: BTreeMap<u64, Watch>,
     pub(super) watch_count: u64,
     pub(super) uids: BTreeSet<String>,
+    /// Which pods are bound to a node, by its name.
+    bound: BTreeMap<String, BTreeSet<ObjectName>>,
     pub(super) garbage: Agenda<String>,
     fresh: Vec<Change>,
     lines: Vec<TraceEntry>,
@@ -244,6 +246,7 @@ impl ApiServer {
             watches: BTreeMap::new(),
             watch_count: 0,
             uids: BTreeSet::new(),
+            bound: BTreeMap::new(),
             garbage: Agenda::default(),
             fresh: Vec::new(),
             lines: Vec::new(),
@@ -319,6 +322,40 @@ impl ApiServer {
         all.flat_map(move |all| all.range(first.clone()..))
             .take_while(move |(id, _)| id.namespace == namespace)
             .map(|(_, one)| &one.object)
+    }
+
+    /// Returns the pods bound to a node, by namespace and name.
+    pub fn pods_on(&self, node: &str) -> impl Iterator<Item = &Arc<Value>> {
+        let pods = self.objects.get(resource::PODS);
+        let bound = self.bound.get(node).into_iter().flatten();
+        bound.filter_map(move |id| Some(&pods?.get(id)?.object))
+    }
+
+    /// Keeps the index of bound pods.
+    fn bind(&mut self, target: &Target, before: Option<&Value>, after: Option<&Value>) {
+        if target.resource != resource::PODS {
+            return;
+        }
+        let node = |pod: Option<&Value>| {
+            let node = pod.map(|pod| fields::text(pod, "/spec/nodeName").to_owned());
+            node.filter(|node| !node.is_empty())
+        };
+        let (before, after) = (node(before), node(after));
+        if before == after {
+            return;
+        }
+        if let Some(before) = before
+            && let Some(pods) = self.bound.get_mut(&before)
+        {
+            pods.remove(&target.id);
+            if pods.is_empty() {
+                self.bound.remove(&before);
+            }
+        }
+        if let Some(after) = after {
+            let pods = self.bound.entry(after).or_default();
+            pods.insert(target.id.clone());
+        }
     }
 
     /// Returns the changes since the last call, oldest first.
@@ -652,6 +689,7 @@ impl ApiServer {
         };
         let all = self.objects.entry(target.resource.clone()).or_default();
         let previous = all.insert(target.id.clone(), stored).map(|old| old.object);
+        self.bind(&target, previous.as_deref(), Some(&object));
         self.publish(now, target, what, object.clone(), previous, by);
         object
     }
@@ -672,6 +710,7 @@ impl ApiServer {
         );
         let all = self.objects.entry(target.resource.clone()).or_default();
         let previous = all.remove(&target.id).map(|old| old.object);
+        self.bind(target, previous.as_deref(), None);
         self.uids.remove(fields::uid(&last));
         let last = Arc::new(last);
         self.doubt_dependents(now, fields::uid(&last));
