@@ -13,6 +13,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use weir_api::{AzureMachinePool, contract};
+use weir_core::Observed;
 use weir_core::plan::Plan;
 use weir_core::view::PoolView;
 
@@ -65,6 +66,8 @@ pub enum Error {
 pub struct Turn {
     /// The pool, if the turn got as far as looking at it.
     pub view: Option<PoolView>,
+    /// What was seen and what was decided, for those who judge it.
+    pub decided: Option<Box<(Observed, Plan)>>,
     /// When to take the next turn.
     pub next: Next,
 }
@@ -79,12 +82,14 @@ pub async fn reconcile(key: &Key, ctx: &Ctx) -> Result<Turn, Error> {
         ctx.forget(key);
         return Ok(Turn {
             view: None,
+            decided: None,
             next: Next::OnEvent,
         });
     };
     if !is_ours(&pool, ctx) {
         return Ok(Turn {
             view: None,
+            decided: None,
             next: Next::OnEvent,
         });
     }
@@ -106,6 +111,7 @@ pub async fn reconcile(key: &Key, ctx: &Ctx) -> Result<Turn, Error> {
     let next = next_turn(ctx.clock.now(), &plan, &outcomes, &scene, ctx);
     Ok(Turn {
         view: Some(PoolView::of(&scene.observed, &plan)),
+        decided: Some(Box::new((scene.observed, plan))),
         next,
     })
 }
@@ -129,7 +135,11 @@ async fn blocked_turn(
         Blocked::Paused | Blocked::NoOwner => Next::OnEvent,
         _ => Next::At(ctx.clock.now() + BLOCKED_LOOK),
     };
-    Ok(Turn { view: None, next })
+    Ok(Turn {
+        view: None,
+        decided: None,
+        next,
+    })
 }
 
 /// Puts the finalizer on the pool before anything is made that it has to outlive.

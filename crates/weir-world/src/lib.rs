@@ -9,5 +9,6 @@ pub mod cluster;
 pub mod rng;
 pub mod serve;
 pub mod serve_azure;
+pub mod tally;
 pub mod trace;
 pub mod world;

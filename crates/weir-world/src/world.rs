@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Request;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::azure::{Azure, AzureOptions, InstanceFact, Vm, VmEvent};
@@ -21,6 +21,7 @@ use crate::cluster::refusal::Refusal;
 use crate::cluster::server::{Faults, Reach, WriteOptions};
 use crate::cluster::workload::{WorkloadSpec, Workloads};
 use crate::cluster::{ApiServer, Reply, Side, Target, WatchId, fields, patch};
+use crate::tally::Tally;
 use crate::trace::{Trace, TraceEntry};
 
 /// Whom a request is for.
@@ -375,6 +376,37 @@ impl World {
             return false;
         };
         limit > 0 && self.now.duration_since(started).as_secs() >= limit
+    }
+
+    /// Silences the kubelet of a machine for a while, as a hung one is. Says whether it ran.
+    pub fn mute_node(&mut self, provider_id: &str, span: SignedDuration) -> bool {
+        let now = self.now;
+        self.trace
+            .push(now, format!("kubelet of {provider_id} falls silent"));
+        self.kubelets.mute(now, provider_id, span)
+    }
+
+    /// Returns which faults happened so far, and how often.
+    pub fn tally(&self) -> Tally {
+        let mut all = self.azure.tally.clone();
+        for other in [
+            &self.management.tally,
+            &self.workload.tally,
+            &self.kubelets.tally,
+        ] {
+            all.merge(other);
+        }
+        all
+    }
+
+    /// Returns a number that grows with every change of what [`World::facts`] tells.
+    pub fn changes(&self) -> u64 {
+        self.azure.changes() + self.management.revision() + self.workload.revision()
+    }
+
+    /// Returns all deletions of instances so far, oldest first.
+    pub fn instance_deletes(&self) -> &[InstanceDelete] {
+        &self.instance_deletes
     }
 
     /// Returns what is true now, for checkers.

@@ -18,6 +18,7 @@ use super::scale_set::{
     Failure, Instance, Power, ScaleSet, SetKey, State, VmModel, scale_in_victims,
 };
 use super::{Azure, Vm, VmEvent};
+use crate::tally::Fault;
 
 /// How long a guest may take to signal before its creation counts as failed.
 ///
@@ -256,6 +257,9 @@ impl Azure {
             .and_then(|s| s.instances.get_mut(&id));
         if let Some(instance) = instance {
             instance.never_joins = is_bad(instance.model.image(), |word| bad_images.contains(word));
+            if instance.never_joins {
+                self.tally.count(Fault::BadImage);
+            }
         }
     }
 
@@ -327,6 +331,11 @@ impl Azure {
             })
         };
         let late = |span: SignedDuration| create + span.mul_f64(scale);
+        self.tally.count(match failure {
+            CreateFailure::Allocation => Fault::CreateAllocation,
+            CreateFailure::OsTimeout => Fault::CreateOsTimeout,
+            CreateFailure::Extension => Fault::CreateExtension,
+        });
         match failure {
             CreateFailure::Allocation => {
                 let code = if is_zonal {
@@ -577,6 +586,7 @@ impl Azure {
             if let Some(operation) = operation.filter(|operation| operation.kind.is_on_set()) {
                 operation.ended = Some(now);
                 operation.status = Status::Canceled(preempted());
+                self.tally.count(Fault::AzurePreempted);
                 set.running.remove(&guid);
             }
         }
@@ -647,6 +657,8 @@ impl Azure {
     /// Stops an instance's machine, as its guest can do by itself.
     pub fn stop(&mut self, scale_set: &str, instance_id: &str) -> bool {
         self.with_instance(scale_set, instance_id, |azure, key, id| {
+            azure.changes += 1;
+            azure.tally.count(Fault::Stopped);
             azure.halt(key, id, Power::Stopped);
         })
     }
@@ -659,6 +671,8 @@ impl Azure {
     }
 
     fn vanish_at(&mut self, key: &SetKey, id: u32) {
+        self.changes += 1;
+        self.tally.count(Fault::Vanished);
         self.remove_from_capacity(key, id);
         if let Some(set) = self.sets.get_mut(key) {
             set.etag += 1;

@@ -34,6 +34,7 @@ pub use options::{
 pub use report::{AzureReport, CallCounts, ScaleSetCounts};
 
 use crate::rng::Rng;
+use crate::tally::{Fault, Tally};
 use answer::{Answer, Answered};
 use call::{Call, Route, SetPath};
 use life::Due;
@@ -136,6 +137,9 @@ pub struct Azure {
     tokens: identity::Tokens,
     buckets: Buckets,
     report: AzureReport,
+    pub(crate) tally: Tally,
+    /// Grows whenever a set or an instance may have changed.
+    changes: u64,
     planned_failures: VecDeque<CreateFailure>,
     rng: Streams,
 }
@@ -167,6 +171,8 @@ impl Azure {
             tokens: identity::Tokens::default(),
             buckets: Buckets::default(),
             report: AzureReport::default(),
+            tally: Tally::default(),
+            changes: 0,
             planned_failures: VecDeque::new(),
             rng: Streams {
                 names: stream("azure/names"),
@@ -186,6 +192,7 @@ impl Azure {
         let call = Call::read(request);
         let answer = self.answer(&call);
         self.report.count(&call, answer.status);
+        self.changes += u64::from(call.is_write());
         let request_id = self.rng.requests.uuid();
         answer
             .with("x-ms-request-id", request_id.clone())
@@ -217,6 +224,11 @@ impl Azure {
         &self.report
     }
 
+    /// Returns a number that grows whenever a set or an instance may have changed.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
     /// Returns the options.
     pub fn options(&self) -> &AzureOptions {
         &self.options
@@ -230,6 +242,7 @@ impl Azure {
             }
             let due = entry.remove();
             self.now = self.now.max(at);
+            self.changes += 1;
             self.run(due);
         }
         self.now = self.now.max(now);
@@ -265,7 +278,10 @@ impl Azure {
                 let body = self.options.throttle_body;
                 match self.buckets.take(call, put_is, body, self.now) {
                     Ruling::Pass(headers) => headers,
-                    Ruling::Refuse(refusal) => return Err(refusal),
+                    Ruling::Refuse(refusal) => {
+                        self.tally.count(Fault::AzureAllowance);
+                        return Err(refusal);
+                    }
                 }
             }
         };
@@ -288,11 +304,13 @@ impl Azure {
         let failed = self.rng.faults.chance(faults.error_500);
         let conflicts = self.rng.faults.chance(faults.conflict);
         if throttled {
+            self.tally.count(Fault::AzureThrottled);
             let details = serde_json::json!({"operationGroup": "Simulated"});
             let refusal = throttle::compute_refusal("Simulated", &details, 5, false);
             return Err(refusal);
         }
         if failed {
+            self.tally.count(Fault::AzureError);
             let message = "An internal execution error occurred. Please retry later.";
             return Err(Answer::error(
                 StatusCode::INTERNAL_SERVER_ERROR,
@@ -301,6 +319,7 @@ impl Azure {
             ));
         }
         if conflicts && call.is_write() {
+            self.tally.count(Fault::AzureConflict);
             return Err(answer::concurrent());
         }
         Ok(())
@@ -308,8 +327,13 @@ impl Azure {
 
     fn carry_out(&mut self, call: &Call<'_>) -> Answered {
         let answered = self.dispatch(call);
+        if let Err(refusal) = &answered {
+            let fault = refused(refusal);
+            fault.into_iter().for_each(|fault| self.tally.count(fault));
+        }
         let is_lost = self.rng.faults.chance(self.options.faults.lost_answer);
         if is_lost && call.is_write() && !identity::is_open(&call.route) {
+            self.tally.count(Fault::AzureLostAnswer);
             let message = "The gateway did not receive a response within the specified time.";
             let code = "GatewayTimeout";
             return Err(Answer::error(StatusCode::GATEWAY_TIMEOUT, code, message));
@@ -372,6 +396,18 @@ impl Azure {
         facts.collect()
     }
 
+    /// Returns the provider ID of each instance of a scale set, by id, with whether its deletion
+    /// has been accepted; empty if there is no such set.
+    pub fn provider_ids(&self, scale_set: &str) -> Vec<(String, bool)> {
+        let Some(set) = self.find(scale_set).and_then(|key| self.sets.get(&key)) else {
+            return Vec::new();
+        };
+        let instances = set.instances.iter();
+        instances
+            .map(|(id, instance)| (set.provider_id(*id), instance.is_leaving()))
+            .collect()
+    }
+
     /// Returns the capacity of a scale set, if there is such a set.
     pub fn capacity(&self, scale_set: &str) -> Option<u32> {
         let key = self.find(scale_set)?;
@@ -391,6 +427,11 @@ impl Azure {
         self.plan_vanishing();
     }
 
+    /// Changes how much may be used from here on.
+    pub fn set_quota(&mut self, quota: Quota) {
+        self.options.quota = quota;
+    }
+
     /// Adds or removes versions and ids of images whose machines never join.
     pub fn set_bad_images(&mut self, images: BTreeSet<String>) {
         self.options.bad_images = images;
@@ -406,6 +447,20 @@ impl Azure {
         keys.into_iter()
             .find(|key| key.name.eq_ignore_ascii_case(scale_set))
             .cloned()
+    }
+}
+
+/// Returns which fault a refusal tells of, if it is one.
+fn refused(refusal: &Answer) -> Option<Fault> {
+    let body = refusal.body.as_ref()?;
+    match (refusal.status, model::text(body, "/error/code")) {
+        (StatusCode::PRECONDITION_FAILED, _) => Some(Fault::AzureStale),
+        (StatusCode::CONFLICT, "Conflict") => Some(Fault::AzureBusy),
+        (StatusCode::CONFLICT, "OperationNotAllowed") => {
+            let about_quota = model::text(body, "/error/message").contains("quota");
+            about_quota.then_some(Fault::AzureQuota)
+        }
+        _ => None,
     }
 }
 

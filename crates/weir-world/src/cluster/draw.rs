@@ -1,11 +1,12 @@
 //! What does chance decide next?
 
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use crate::rng::Rng;
 
 /// How long something takes: most draws lie within `median ± spread`, all lie above zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Latency {
     /// The middle of the draws.
     pub median: SignedDuration,

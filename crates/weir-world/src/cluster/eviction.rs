@@ -12,6 +12,7 @@ use super::kinds::resource;
 use super::refusal::Refusal;
 use super::selector::Selector;
 use super::server::{ApiServer, DryRun, Target};
+use crate::tally::Fault;
 
 /// What the server suggests while a budget has not been computed yet.
 const RETRY_AFTER_SECONDS: u32 = 10;
@@ -36,6 +37,7 @@ impl ApiServer {
                 [] => {}
                 [budget] => self.spend(now, &pod, budget, options).inspect_err(|_| {
                     let line = format!("eviction of {target} refused by {budget}");
+                    self.tally.count(Fault::EvictionRefused);
                     self.say(now, line);
                 })?,
                 _ => {

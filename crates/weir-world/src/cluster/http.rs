@@ -18,6 +18,7 @@ use super::refusal::{Refusal, json_response};
 use super::selector::Selector;
 use super::server::{ApiServer, DryRun, ObjectName, Reach, Target, What, WriteOptions};
 use super::watch::{WatchId, WatchRequest};
+use crate::tally::Fault;
 
 /// The answer to a request.
 #[derive(Debug)]
@@ -161,6 +162,11 @@ impl ApiServer {
         let line = format!("{} {path}", request.method());
         if self.chance.happens(self.faults.error_500) {
             let is_lost = self.chance.below(2) == 0;
+            self.tally.count(if is_lost {
+                Fault::ApiError
+            } else {
+                Fault::ApiLostAnswer
+            });
             if !is_lost {
                 // The request takes effect and only its answer is lost.
                 if let Ok(Reply::Watch(id)) = self.answer(path, &asked) {
@@ -173,6 +179,7 @@ impl ApiServer {
         }
         let is_update = matches!(*request.method(), Method::PUT | Method::PATCH);
         if is_update && self.chance.happens(self.faults.conflict) {
+            self.tally.count(Fault::ApiConflict);
             self.say(now, format!("{line} -> 409 (fault)"));
             return Reply::Response(Refusal::stale("objects", path).to_response());
         }

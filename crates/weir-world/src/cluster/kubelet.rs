@@ -16,6 +16,7 @@ use super::draw::{Draws, Latency};
 use super::fields::{self, Condition};
 use super::kinds::resource;
 use super::server::{ApiServer, Change, ObjectName, Target, What, WriteOptions};
+use crate::tally::{Fault, Tally};
 
 /// Whether a VM that boots becomes a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +118,7 @@ enum Task {
     Join(String),
     Ready(String),
     Silent(String),
+    Heard(String),
     CloudGone(String),
     EvictByTaint(String),
     OrphanedPods(String),
@@ -127,6 +129,8 @@ enum Task {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Power {
     On,
+    /// It runs and its kubelet says nothing.
+    Mute,
     Off,
     Gone,
 }
@@ -153,6 +157,7 @@ pub struct Kubelets {
     agenda: Agenda<Task>,
     draws: Draws,
     now: Timestamp,
+    pub(crate) tally: Tally,
 }
 
 impl Kubelets {
@@ -164,6 +169,7 @@ impl Kubelets {
             agenda: Agenda::default(),
             draws: Draws::new(seed, "kubelets"),
             now: Timestamp::UNIX_EPOCH,
+            tally: Tally::default(),
         }
     }
 
@@ -202,6 +208,33 @@ impl Kubelets {
                     .add(at, Task::CloudGone(provider_id.to_lowercase()));
             }
         }
+    }
+
+    /// Silences the kubelet of a machine for a while. Says whether it was running.
+    ///
+    /// Its pods go on as they are; none starts and none ends. A node has to be silent for 40 s
+    /// before anybody notices.
+    pub fn mute(&mut self, now: Timestamp, provider_id: &str, span: SignedDuration) -> bool {
+        let id = provider_id.to_lowercase();
+        let Some(vm) = self.vms.get_mut(&id).filter(|vm| vm.power == Power::On) else {
+            return false;
+        };
+        vm.power = Power::Mute;
+        self.agenda.cancel(&Task::Ready(id.clone()));
+        self.agenda.add(now + SILENCE_MAX, Task::Silent(id.clone()));
+        self.agenda.add(now + span, Task::Heard(id));
+        true
+    }
+
+    fn heard(&mut self, id: &str) {
+        let Some(vm) = self.vms.get_mut(id).filter(|vm| vm.power == Power::Mute) else {
+            return;
+        };
+        vm.power = Power::On;
+        self.tally.count(Fault::NodeBack);
+        self.agenda.cancel(&Task::Silent(id.to_owned()));
+        let at = self.draws.due(self.now, self.options.node_ready);
+        self.agenda.add(at, Task::Ready(id.to_owned()));
     }
 
     fn lost(&mut self, now: Timestamp, provider_id: &str, power: Power) {
@@ -269,6 +302,7 @@ impl Kubelets {
                 Task::Join(id) => self.join(server, &id),
                 Task::Ready(id) => self.become_ready(server, &id),
                 Task::Silent(id) => self.become_silent(server, &id),
+                Task::Heard(id) => self.heard(&id),
                 Task::CloudGone(id) => self.remove_node(server, &id),
                 Task::EvictByTaint(node) => self.evict_by_taint(server, &node),
                 Task::OrphanedPods(node) => self.remove_orphans(server, &node),
@@ -375,6 +409,7 @@ impl Kubelets {
             }
         });
         edited.expect("the node was there a line above");
+        self.tally.count(Fault::NodeSilent);
         self.make_pods_unready(server, &node);
         self.agenda
             .add(now + UNREACHABLE_TOLERATED, Task::EvictByTaint(node));

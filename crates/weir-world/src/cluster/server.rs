@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::agenda::Agenda;
@@ -16,6 +17,7 @@ use super::fields;
 use super::kinds::{self, Generation, Kind, Scope, StatusPart, resource};
 use super::refusal::Refusal;
 use super::watch::Watch;
+use crate::tally::{Fault, Tally};
 use crate::trace::TraceEntry;
 
 /// Which of the world's two API servers.
@@ -37,7 +39,8 @@ impl std::fmt::Display for Side {
 }
 
 /// How an API server misbehaves. Rates are shares between 0 and 1; all are 0 by default.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Faults {
     /// Requests answered with 500: half of them before they took effect, half after.
     pub error_500: f64,
@@ -219,6 +222,7 @@ pub struct ApiServer {
     pub(super) garbage: Agenda<String>,
     fresh: Vec<Change>,
     lines: Vec<TraceEntry>,
+    pub(crate) tally: Tally,
     pub(super) faults: Faults,
     pub(super) expired_as: ExpiredAs,
     pub(super) names: Draws,
@@ -247,6 +251,7 @@ impl ApiServer {
             garbage: Agenda::default(),
             fresh: Vec::new(),
             lines: Vec::new(),
+            tally: Tally::default(),
             faults: Faults::default(),
             expired_as: ExpiredAs::default(),
             names: Draws::new(seed, &format!("{side}-names")),
@@ -727,6 +732,7 @@ impl ApiServer {
     fn visible_at(&mut self, now: Timestamp) -> Timestamp {
         let mut at = now;
         if self.chance.happens(self.faults.late_watch) {
+            self.tally.count(Fault::WatchLate);
             let latency = self
                 .faults
                 .late_watch_by

@@ -12,6 +12,7 @@ use super::kinds::Kind;
 use super::refusal::Refusal;
 use super::selector::Selector;
 use super::server::{ApiServer, Change, ExpiredAs, ObjectName, Side, What};
+use crate::tally::Fault;
 
 /// One open watch of one of the API servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,6 +101,7 @@ impl ApiServer {
         if query.is_true("sendInitialEvents") || asked == 0 {
             self.queue_initial(&mut watch, query);
         } else if asked < self.compacted {
+            self.tally.count(Fault::WatchExpired);
             let refusal = Refusal::expired(asked, self.compacted);
             let as_response = match self.expired_as {
                 ExpiredAs::Response => true,
@@ -166,6 +168,7 @@ impl ApiServer {
             return;
         }
         if watch.position < self.compacted {
+            self.tally.count(Fault::WatchExpired);
             watch.fail(&Refusal::expired(watch.position, self.compacted));
             return;
         }
@@ -216,6 +219,7 @@ impl ApiServer {
             }
         }
         if broken > 0 {
+            self.tally.add(Fault::WatchBroke, broken);
             self.say(now, format!("{broken} watches broke"));
         }
     }

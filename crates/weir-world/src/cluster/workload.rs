@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::agenda::Agenda;
@@ -19,7 +20,7 @@ use super::kubelet::pods_on;
 use super::server::{ApiServer, Change, ObjectName, Target, WriteOptions};
 
 /// A deployment with its disruption budget, in short.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkloadSpec {
     /// Namespace of both.
     pub namespace: String,
