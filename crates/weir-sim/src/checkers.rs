@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
-use weir_world::cluster::Side;
 use weir_world::cluster::kinds::resource;
+use weir_world::cluster::{Side, fields};
 use weir_world::world::{DrainState, World};
 
 /// The resource of pool machines.
@@ -30,6 +30,8 @@ pub struct Promise {
     pub excused: u32,
     /// When the last of them was taken away.
     pub last_loss: Timestamp,
+    /// S and U, once everything that was decided under other limits has come to rest.
+    pub limits_next: Option<(u32, u32)>,
     /// Whether the user deleted the pool.
     pub deleted: bool,
 }
@@ -41,12 +43,29 @@ impl Promise {
         self.last_loss = now;
     }
 
+    /// Takes over what a user asks for. Until the pool is at rest again the wider limit holds: what
+    /// was decided under the other one may still arrive.
+    pub fn change(&mut self, next: &Promise, now: Timestamp) {
+        self.replicas_lately = self.replicas_lately.max(next.replicas);
+        self.replicas = next.replicas;
+        self.surge = self.surge.max(next.surge);
+        self.unavailable = self.unavailable.max(next.unavailable);
+        self.limits_next = Some((next.surge, next.unavailable));
+        self.last_loss = self.last_loss.max(now);
+    }
+
     /// Ends the excuse once every loss has been made good.
     pub fn look(&mut self, checkers: &Checkers, world: &World) {
         // A node that has stopped is missed after 40 s, and its machine is asked to go after that.
         let felt = world.now() > self.last_loss + SignedDuration::from_mins(3);
-        if felt && checkers.is_whole() && nobody_leaves(world) {
+        let is_news = self.excused > 0 || self.limits_next.is_some();
+        if is_news && felt && checkers.is_whole() && nobody_leaves(world) {
             self.excused = 0;
+            self.replicas_lately = self.replicas;
+            if let Some((surge, unavailable)) = self.limits_next.take() {
+                self.surge = surge;
+                self.unavailable = unavailable;
+            }
         }
     }
 }
@@ -68,6 +87,30 @@ pub struct Checkers {
     serves_all: bool,
     worst: Worst,
     told: BTreeSet<String>,
+    has_been: bool,
+}
+
+/// What checkers see of the nodes of the world.
+#[derive(Debug, Default)]
+pub struct Nodes(Vec<Seen>);
+
+#[derive(Debug)]
+struct Seen {
+    provider_id: String,
+    serves: bool,
+}
+
+impl Nodes {
+    /// Looks at the world.
+    #[must_use]
+    pub fn of(world: &World) -> Nodes {
+        let nodes = world.server(Side::Workload).list(resource::NODES);
+        let seen = nodes.map(|node| Seen {
+            provider_id: fields::text(node, "/spec/providerID").to_owned(),
+            serves: fields::is_ready(node) && !fields::flag(node, "/spec/unschedulable"),
+        });
+        Nodes(seen.collect())
+    }
 }
 
 /// The worst that was seen, for reports.
@@ -96,35 +139,51 @@ impl Checkers {
 
     /// Looks at the world, and at how many writes to Azure are on their way to it.
     pub fn check(&mut self, world: &World, promise: &Promise, writes_under_way: usize) {
-        if writes_under_way > 1 {
-            self.report(
-                world,
-                format!("R8: {writes_under_way} writes to Azure at once"),
-            );
+        self.writes(world, writes_under_way);
+        self.look(world, promise, &Nodes::of(world));
+    }
+
+    /// R8.
+    pub fn writes(&mut self, world: &World, under_way: usize) {
+        if under_way > 1 {
+            self.report(world, format!("R8: {under_way} writes to Azure at once"));
         }
-        let facts = world.facts();
-        let instances = world.azure().instances(&promise.scale_set);
+    }
+
+    /// Looks at the world, whose nodes were looked at already.
+    pub fn look(&mut self, world: &World, promise: &Promise, nodes: &Nodes) {
+        let azure = world.azure();
+        let instances = azure.provider_ids(&promise.scale_set);
         let total = instances.len() as u32;
         self.worst.total_max = self.worst.total_max.max(total);
         self.ceiling(world, promise, total);
-        let serving = facts.nodes.iter().filter(|node| {
-            let own = instances.iter().any(|instance| {
-                instance
-                    .vm
-                    .provider_id
-                    .eq_ignore_ascii_case(&node.provider_id)
-            });
-            own && node.is_ready && !node.is_cordoned
+        let serving = nodes.0.iter().filter(|node| {
+            let is_it = |(id, _): &(String, bool)| id.eq_ignore_ascii_case(&node.provider_id);
+            node.serves && instances.iter().any(is_it)
         });
         self.floor(world, promise, serving.count() as u32);
-        for delete in &facts.instance_deletes[self.seen_deletes..] {
-            if matches!(delete.drain, DrainState::PodsLeft { .. }) && !promise.deleted {
+        self.drains(world, promise);
+        let is_there = azure.capacity(&promise.scale_set).is_some();
+        if self.has_been && !is_there && !promise.deleted {
+            self.report(world, "R5: the scale set is gone and its pool is not".to_owned());
+        }
+        self.has_been |= is_there;
+    }
+
+    /// R3.
+    fn drains(&mut self, world: &World, promise: &Promise) {
+        let deletes = world.instance_deletes();
+        let own = format!("/virtualMachineScaleSets/{}/", promise.scale_set).to_lowercase();
+        for delete in &deletes[self.seen_deletes..] {
+            let is_own = delete.provider_id.to_lowercase().contains(&own);
+            let undrained = matches!(delete.drain, DrainState::PodsLeft { .. });
+            if is_own && undrained && !promise.deleted {
                 self.worst.undrained += 1;
                 let what = format!("R3: {} deleted, {:?}", delete.provider_id, delete.drain);
                 self.report(world, what);
             }
         }
-        self.seen_deletes = facts.instance_deletes.len();
+        self.seen_deletes = deletes.len();
     }
 
     /// R1.

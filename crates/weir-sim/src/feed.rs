@@ -52,6 +52,8 @@ pub(crate) trait Feed {
     fn is_filled(&self) -> bool;
     /// Puts one event into the cache and returns whom it concerns.
     fn deliver(&mut self, caches: &Caches) -> Vec<Work>;
+    /// Lets the next event be delivered twice.
+    fn repeat(&mut self);
 }
 
 /// A watch of the management cluster.
@@ -88,6 +90,10 @@ where
 
     fn is_filled(&self) -> bool {
         self.line.filled
+    }
+
+    fn repeat(&mut self) {
+        self.line.repeat();
     }
 
     fn deliver(&mut self, caches: &Caches) -> Vec<Work> {
@@ -143,6 +149,10 @@ impl Feed for Nodes {
 
     fn is_filled(&self) -> bool {
         self.line.filled
+    }
+
+    fn repeat(&mut self) {
+        self.line.repeat();
     }
 
     fn deliver(&mut self, caches: &Caches) -> Vec<Work> {
@@ -208,6 +218,18 @@ where
                 let event = serde_json::from_slice(line).expect("the world writes watch events");
                 self.take(event);
             }
+        }
+    }
+
+    /// A change is told once more, as after a watch that broke; lists are told as a whole.
+    fn repeat(&mut self) {
+        let again = match self.waiting.front() {
+            Some(Event::Apply(object)) => Some(Event::Apply(object.clone())),
+            Some(Event::Delete(object)) => Some(Event::Delete(object.clone())),
+            _ => None,
+        };
+        for event in again {
+            self.waiting.push_front(event);
         }
     }
 

@@ -6,7 +6,9 @@
 //! [`checkers`] hold what must never happen.
 
 pub mod checkers;
+pub mod coverage;
 mod feed;
+mod judge;
 pub mod rig;
 pub mod rollout;
 pub mod scene;

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use http::Response;
 use jiff::{SignedDuration, Timestamp};
 use kube::runtime::reflector;
+use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
 use weir_azure::{Arm, Credential, Endpoint as ArmEndpoint};
 use weir_controllers::access::AzureAccess;
@@ -21,13 +22,16 @@ use weir_controllers::pool::Next;
 use weir_controllers::wake::Work;
 use weir_controllers::workload::{Workload, Workloads};
 use weir_controllers::{Ctx, Key, machine, pool};
+use weir_core::Observed;
+use weir_core::plan::Plan;
 use weir_core::view::PoolView;
 use weir_world::cluster::Reply;
 use weir_world::rng::Rng;
 use weir_world::world::{Endpoint, World};
 
+use crate::coverage::Coverage;
 use crate::feed::{Feed, Nodes, Watch};
-use crate::seams::{Lot, WorldClock, kube_client, wire};
+use crate::seams::{Lot, Parked, WorldClock, kube_client, wire};
 
 /// How many turns may be under way at once.
 const TURNS_MAX: usize = 4;
@@ -39,7 +43,8 @@ const ERROR_PAUSE: SignedDuration = SignedDuration::from_secs(5);
 const STALL_MAX_MS: u64 = 3_000;
 
 /// How a run misbehaves, apart from the world itself.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Mischief {
     /// How likely an answer is lost after its request took effect.
     pub lost_answer: f64,
@@ -47,6 +52,29 @@ pub struct Mischief {
     pub lost_request: f64,
     /// How likely the controller is killed, at each choice.
     pub kill: f64,
+    /// How likely another leader takes over, at each choice.
+    pub takeover: f64,
+    /// How likely a watch event is delivered twice.
+    pub duplicate: f64,
+}
+
+/// One thing that went wrong between the controller and the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mishap {
+    /// A request was lost before it took effect.
+    LostRequest,
+    /// An answer was lost.
+    LostAnswer,
+    /// The controller was killed.
+    Kill,
+    /// Another leader took over.
+    Takeover,
+    /// A request arrived whose sender no longer leads.
+    LateRequest,
+    /// A watch event was delivered twice.
+    Duplicate,
+    /// The nodes of a cluster could not be read for a while.
+    NodesUnread,
 }
 
 /// Who chooses what happens next.
@@ -70,6 +98,12 @@ pub struct Rig {
     kills: u32,
     writes: u64,
     views: BTreeMap<Key, PoolView>,
+    /// How often another run of the controller began.
+    term: u32,
+    /// Clusters whose nodes cannot be read.
+    unread: BTreeSet<Key>,
+    coverage: Coverage,
+    bad_plans: Vec<String>,
 }
 
 /// One run of the controller process: everything that a kill takes away.
@@ -79,11 +113,13 @@ struct Controller {
     due: BTreeMap<Work, Timestamp>,
     again: BTreeSet<Work>,
     under_way: Vec<(Work, JoinHandle<Ended>)>,
+    workloads: BTreeMap<Key, Workload>,
 }
 
 struct Ended {
     next: Option<Next>,
     view: Option<PoolView>,
+    decided: Option<Box<(Observed, Plan)>>,
 }
 
 /// What a step of the rig did.
@@ -115,6 +151,10 @@ impl Rig {
             kills: 0,
             writes: 0,
             views,
+            term: 0,
+            unread: BTreeSet::new(),
+            coverage: Coverage::default(),
+            bad_plans: Vec::new(),
         }
     }
 
@@ -147,12 +187,28 @@ impl Rig {
         self.writes
     }
 
-    /// Returns how many writes to Azure are on their way.
+    /// Returns how many writes to Azure one controller has on their way to one scale set, at most.
     pub(crate) fn azure_writes_under_way(&self) -> usize {
-        let is_write = |parked: &crate::seams::Parked| {
-            parked.endpoint == Endpoint::Azure && parked.request.method() != http::Method::GET
-        };
-        self.lot.each(is_write).into_iter().filter(|is| *is).count()
+        let mut per_set = BTreeMap::new();
+        for write in self.lot.each(azure_write).into_iter().flatten() {
+            *per_set.entry(write).or_insert(0) += 1;
+        }
+        per_set.into_values().max().unwrap_or(0)
+    }
+
+    /// Returns what the turns and the faults of this rig exercised so far.
+    pub(crate) fn coverage(&self) -> &Coverage {
+        &self.coverage
+    }
+
+    /// Returns what was exercised, to count more.
+    pub(crate) fn coverage_mut(&mut self) -> &mut Coverage {
+        &mut self.coverage
+    }
+
+    /// Returns the promises that plans broke, oldest first.
+    pub(crate) fn bad_plans(&self) -> &[String] {
+        &self.bad_plans
     }
 
     /// Ends all mischief, for the part of a run in which everything must come right.
@@ -174,7 +230,41 @@ impl Rig {
             }
         }
         self.kills += 1;
-        self.controller = Controller::begin(&self.lot, &self.clock, &self.clusters);
+        self.coverage.mishap(Mishap::Kill);
+        self.begin_again();
+    }
+
+    /// Lets another copy of the controller lead. What the first one sent is still on its way, and
+    /// nobody will hear the answers.
+    pub fn take_over(&mut self) {
+        for (_, turn) in &self.controller.under_way {
+            turn.abort();
+        }
+        self.coverage.mishap(Mishap::Takeover);
+        self.begin_again();
+    }
+
+    fn begin_again(&mut self) {
+        self.term += 1;
+        let lot = self.lot.for_term(self.term);
+        self.controller = Controller::begin(&lot, &self.clock, &self.clusters);
+        for cluster in self.unread.clone() {
+            self.set_nodes_unread(&cluster, true);
+        }
+    }
+
+    /// Cuts the controller off from the nodes of a cluster, or lets it see them again.
+    pub fn set_nodes_unread(&mut self, cluster: &Key, unread: bool) {
+        let workloads = &self.controller.ctx.workloads;
+        if unread {
+            self.coverage.mishap(Mishap::NodesUnread);
+            self.unread.insert(cluster.clone());
+            workloads.down(cluster, "out of reach");
+        } else if self.unread.remove(cluster)
+            && let Some(workload) = self.controller.workloads.get(cluster)
+        {
+            workloads.up(cluster, workload.clone());
+        }
     }
 
     /// Does one thing that can happen at this moment, if there is one.
@@ -200,6 +290,14 @@ impl Rig {
             self.let_through(choice);
         } else if choice < parked + news.len() {
             let feed = news[choice - parked];
+            let twice = match &self.pace {
+                Pace::Eager => 0.0,
+                Pace::Seeded(mischief) => mischief.duplicate,
+            };
+            if self.dice.chance(twice) {
+                self.coverage.mishap(Mishap::Duplicate);
+                self.controller.feeds[feed].repeat();
+            }
             self.controller.deliver(feed, self.world.now());
         } else {
             let work = turns[choice - parked - news.len()].clone();
@@ -220,6 +318,10 @@ impl Rig {
             self.kill();
             return Some(choices);
         }
+        if self.dice.chance(mischief.takeover) {
+            self.take_over();
+            return Some(choices);
+        }
         // Answers take time, and while they do the world goes on.
         if self.lot.len() > 0 && self.dice.chance(0.2) {
             let pause = self.dice.below(STALL_MAX_MS);
@@ -238,14 +340,20 @@ impl Rig {
             Pace::Seeded(mischief) => mischief.clone(),
         };
         if self.dice.chance(mischief.lost_request) {
+            self.coverage.mishap(Mishap::LostRequest);
             return;
+        }
+        if parked.term != self.term {
+            self.coverage.mishap(Mishap::LateRequest);
         }
         self.writes += u64::from(parked.request.method() != http::Method::GET);
         let answer = match self.world.handle(parked.endpoint, &parked.request) {
             Reply::Response(answer) => answer,
             Reply::Watch(_) => Response::new(Bytes::new()),
         };
-        if !self.dice.chance(mischief.lost_answer) {
+        if self.dice.chance(mischief.lost_answer) {
+            self.coverage.mishap(Mishap::LostAnswer);
+        } else {
             // Nobody listens any more if the turn was given up meanwhile.
             let _unheard = parked.reply.send(answer).is_err();
         }
@@ -263,6 +371,12 @@ impl Rig {
             let ended = turn.await.expect("a turn does not panic");
             if let (Work::Pool(key), Some(view)) = (&work, ended.view) {
                 self.views.insert(key.clone(), view);
+            }
+            if let Some((observed, plan)) = ended.decided.as_deref() {
+                self.coverage.turn(observed, plan);
+                let broken = crate::judge::broken_promises(observed, plan);
+                self.bad_plans
+                    .extend(broken.into_iter().map(|what| format!("{now}  {what}")));
             }
             self.controller.ended(work, ended.next, now);
         }
@@ -331,10 +445,13 @@ impl Controller {
             Box::new(Watch::new(cluster_writer)),
         ];
         let workloads = Workloads::default();
+        let mut connected = BTreeMap::new();
         for cluster in clusters {
             let (nodes, writer) = reflector::store();
             let client = kube_client(Endpoint::Workload, lot);
-            workloads.up(cluster, Workload { client, nodes });
+            let workload = Workload { client, nodes };
+            workloads.up(cluster, workload.clone());
+            connected.insert(cluster.clone(), workload);
             feeds.push(Box::new(Nodes::new(cluster.clone(), writer)));
         }
         let endpoint = ArmEndpoint::custom(
@@ -357,6 +474,7 @@ impl Controller {
             due: BTreeMap::new(),
             again: BTreeSet::new(),
             under_way: Vec::new(),
+            workloads: connected,
         }
     }
 
@@ -411,26 +529,42 @@ impl Controller {
     }
 }
 
+/// Returns who writes to which scale set, if a request does that.
+fn azure_write(parked: &Parked) -> Option<(u32, String)> {
+    let is_write =
+        parked.endpoint == Endpoint::Azure && parked.request.method() != http::Method::GET;
+    let path = parked.request.uri().path();
+    let mut parts = path.split('/');
+    let set = parts
+        .find(|part| part.eq_ignore_ascii_case("virtualMachineScaleSets"))
+        .and_then(|_| parts.next());
+    is_write.then(|| (parked.term, set.unwrap_or_default().to_lowercase()))
+}
+
 async fn take_turn(work: Work, ctx: Arc<Ctx>) -> Ended {
     match work {
         Work::Pool(key) => match pool::reconcile(&key, &ctx).await {
             Ok(turn) => Ended {
                 next: Some(turn.next),
                 view: turn.view,
+                decided: turn.decided,
             },
             Err(_) => Ended {
                 next: None,
                 view: None,
+                decided: None,
             },
         },
         Work::Machine(key) => match machine::reconcile(&key, &ctx).await {
             Ok(next) => Ended {
                 next: Some(next),
                 view: None,
+                decided: None,
             },
             Err(_) => Ended {
                 next: None,
                 view: None,
+                decided: None,
             },
         },
     }

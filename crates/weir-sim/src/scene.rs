@@ -1,7 +1,9 @@
 //! The objects that a pool needs around it, as a user and Cluster API core would make them.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use weir_controllers::Key;
+use weir_world::cluster::kinds::resource;
 use weir_world::cluster::server::Reach;
 use weir_world::cluster::{Side, Target};
 use weir_world::world::World;
@@ -12,8 +14,15 @@ pub const SUBSCRIPTION: &str = "22222222-2222-2222-2222-222222222222";
 /// The namespace of every simulated pool.
 pub const NAMESPACE: &str = "default";
 
+pub(crate) const MACHINE_POOLS: &str = resource::MACHINE_POOLS;
+
+const PAUSED: &str = "cluster.x-k8s.io/paused";
+
+const DELETE_MACHINE: &str = "cluster.x-k8s.io/delete-machine";
+
 /// A pool as its user asks for it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct PoolSpec {
     /// Its name, and that of its MachinePool.
     pub name: String,
@@ -33,6 +42,16 @@ pub struct PoolSpec {
     pub drain_timeout_seconds: Option<u32>,
     /// Availability zones, if any.
     pub zones: Vec<String>,
+    /// How long a node must be Ready before its instance counts.
+    pub min_ready_seconds: u32,
+    /// VM size.
+    pub size: String,
+}
+
+impl Default for PoolSpec {
+    fn default() -> PoolSpec {
+        PoolSpec::new("pool", 3)
+    }
 }
 
 impl PoolSpec {
@@ -49,6 +68,8 @@ impl PoolSpec {
             delete_policy: "Oldest".to_owned(),
             drain_timeout_seconds: None,
             zones: Vec::new(),
+            min_ready_seconds: 0,
+            size: "Standard_D4s_v5".to_owned(),
         }
     }
 
@@ -126,6 +147,7 @@ pub fn add_pool(world: &mut World, spec: &PoolSpec) {
             "template": {"spec": {
                 "clusterName": spec.cluster,
                 "version": spec.version,
+                "minReadySeconds": spec.min_ready_seconds,
                 "bootstrap": {"dataSecretName": format!("{}-bootstrap", spec.cluster)},
                 "deletion": deletion.unwrap_or_else(|| json!({})),
                 "infrastructureRef": {
@@ -141,7 +163,7 @@ pub fn add_pool(world: &mut World, spec: &PoolSpec) {
         "spec": {
             "location": "westeurope",
             "template": {
-                "vmSize": "Standard_D4s_v5",
+                "vmSize": spec.size,
                 // base64 of "ssh-ed25519 AAAA sim"
                 "sshPublicKey": "c3NoLWVkMjU1MTkgQUFBQSBzaW0=",
                 "osDisk": {"osType": "Linux", "diskSizeGB": 64},
@@ -167,29 +189,67 @@ fn int_or_string(text: &str) -> Value {
 
 /// Asks for another Kubernetes version, as a user does.
 pub fn set_version(world: &mut World, pool: &str, version: &str) {
-    change(
-        world,
-        pool,
-        &json!({"spec": {"template": {"spec": {"version": version}}}}),
-    );
+    let patch = json!({"spec": {"template": {"spec": {"version": version}}}});
+    change(world, MACHINE_POOLS, pool, &patch);
 }
 
 /// Asks for another count, as a user or an autoscaler does.
 pub fn set_replicas(world: &mut World, pool: &str, replicas: u32) {
-    change(world, pool, &json!({"spec": {"replicas": replicas}}));
+    let patch = json!({"spec": {"replicas": replicas}});
+    change(world, MACHINE_POOLS, pool, &patch);
 }
 
-fn change(world: &mut World, pool: &str, patch: &Value) {
-    let target = Target::new("machinepools.cluster.x-k8s.io", NAMESPACE, pool);
-    world
+/// Asks for another VM size.
+pub fn set_size(world: &mut World, pool: &str, size: &str) {
+    let patch = json!({"spec": {"template": {"vmSize": size}}});
+    change(world, resource::AZURE_POOLS, pool, &patch);
+}
+
+/// Asks for other tags in Azure, which roll nothing.
+pub fn set_tag(world: &mut World, pool: &str, value: &str) {
+    let patch = json!({"spec": {"additionalTags": {"stage": value}}});
+    change(world, resource::AZURE_POOLS, pool, &patch);
+}
+
+/// Changes how many may be missing and how many too many.
+pub fn set_limits(world: &mut World, pool: &str, max_surge: &str, max_unavailable: &str) {
+    let patch = json!({"spec": {"strategy": {"rollingUpdate": {
+        "maxSurge": int_or_string(max_surge),
+        "maxUnavailable": int_or_string(max_unavailable),
+    }}}});
+    change(world, resource::AZURE_POOLS, pool, &patch);
+}
+
+/// Pauses a pool, or lets it go on.
+pub fn set_paused(world: &mut World, pool: &str, paused: bool) {
+    let mark = if paused { json!("") } else { Value::Null };
+    let patch = json!({"metadata": {"annotations": {PAUSED: mark}}});
+    change(world, resource::AZURE_POOLS, pool, &patch);
+}
+
+/// Marks a Machine as the one to go first, as the cluster autoscaler does.
+pub fn mark_machine(world: &mut World, machine: &str) {
+    let patch = json!({"metadata": {"annotations": {DELETE_MACHINE: ""}}});
+    change(world, resource::MACHINES, machine, &patch);
+}
+
+fn change(world: &mut World, resource: &str, name: &str, patch: &Value) {
+    let target = Target::new(resource, NAMESPACE, name);
+    // Gone already: whoever asks for a change hears so and shrugs.
+    let _gone = world
         .patch(Side::Management, &target, Reach::Main, patch)
-        .expect("the MachinePool is there");
+        .err();
 }
 
 /// Lets a budget allow evictions that it refused so far.
 pub fn relax_budget(world: &mut World, name: &str) {
+    set_budget(world, name, "0");
+}
+
+/// Changes how many pods a budget keeps.
+pub fn set_budget(world: &mut World, name: &str, min_available: &str) {
     let target = Target::new("poddisruptionbudgets.policy", NAMESPACE, name);
-    let patch = json!({"spec": {"minAvailable": 0}});
+    let patch = json!({"spec": {"minAvailable": int_or_string(min_available)}});
     world
         .patch(Side::Workload, &target, Reach::Main, &patch)
         .expect("the budget is there");

@@ -16,6 +16,8 @@ use weir_world::world::Endpoint;
 
 /// A request that waits to be let through.
 pub(crate) struct Parked {
+    /// Which run of the controller sent it.
+    pub(crate) term: u32,
     pub(crate) endpoint: Endpoint,
     pub(crate) request: Request<Bytes>,
     pub(crate) reply: oneshot::Sender<Response<Bytes>>,
@@ -23,9 +25,18 @@ pub(crate) struct Parked {
 
 /// Where requests wait, in the order in which they came.
 #[derive(Clone, Default)]
-pub(crate) struct Lot(Arc<Mutex<VecDeque<Parked>>>);
+pub(crate) struct Lot {
+    parked: Arc<Mutex<VecDeque<Parked>>>,
+    term: u32,
+}
 
 impl Lot {
+    /// Returns the same lot for another run of the controller.
+    pub(crate) fn for_term(&self, term: u32) -> Lot {
+        let parked = self.parked.clone();
+        Lot { parked, term }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.lock().len()
     }
@@ -41,12 +52,13 @@ impl Lot {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Parked>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn park(&self, endpoint: Endpoint, request: Request<Bytes>) -> Option<Response<Bytes>> {
         let (reply, answer) = oneshot::channel();
         self.lock().push_back(Parked {
+            term: self.term,
             endpoint,
             request,
             reply,

@@ -411,20 +411,8 @@ impl World {
 
     /// Returns what is true now, for checkers.
     pub fn facts(&self) -> Facts {
-        let nodes = self.workload.list(resource::NODES).map(|node| {
-            let pods = pods_on(&self.workload, fields::name(node));
-            let pods = pods.iter().filter(|pod| !is_daemon(pod));
-            NodeFacts {
-                name: fields::name(node).to_owned(),
-                provider_id: fields::text(node, "/spec/providerID").to_owned(),
-                is_ready: fields::is_ready(node),
-                is_cordoned: fields::flag(node, "/spec/unschedulable"),
-                kubelet_version: fields::text(node, "/status/nodeInfo/kubeletVersion").to_owned(),
-                pods: pods
-                    .map(|pod| format!("{}/{}", fields::namespace(pod), fields::name(pod)))
-                    .collect(),
-            }
-        });
+        let nodes = self.workload.list(resource::NODES);
+        let nodes = nodes.map(|node| self.node_facts(node));
         let scale_sets = self
             .azure
             .scale_sets()
@@ -438,6 +426,32 @@ impl World {
             scale_sets: scale_sets.collect(),
             nodes: nodes.collect(),
             instance_deletes: self.instance_deletes.clone(),
+        }
+    }
+
+    /// Returns what is true of the nodes of one scale set's machines, those that are gone included.
+    pub fn nodes_of(&self, scale_set: &str) -> Vec<NodeFacts> {
+        let part = format!("/virtualmachinescalesets/{}/", scale_set.to_lowercase());
+        let is_its = |node: &&Arc<Value>| {
+            let id = fields::text(node, "/spec/providerID");
+            id.to_lowercase().contains(&part)
+        };
+        let nodes = self.workload.list(resource::NODES).filter(is_its);
+        nodes.map(|node| self.node_facts(node)).collect()
+    }
+
+    fn node_facts(&self, node: &Value) -> NodeFacts {
+        let pods = pods_on(&self.workload, fields::name(node));
+        let pods = pods.iter().filter(|pod| !is_daemon(pod));
+        NodeFacts {
+            name: fields::name(node).to_owned(),
+            provider_id: fields::text(node, "/spec/providerID").to_owned(),
+            is_ready: fields::is_ready(node),
+            is_cordoned: fields::flag(node, "/spec/unschedulable"),
+            kubelet_version: fields::text(node, "/status/nodeInfo/kubeletVersion").to_owned(),
+            pods: pods
+                .map(|pod| format!("{}/{}", fields::namespace(pod), fields::name(pod)))
+                .collect(),
         }
     }
 

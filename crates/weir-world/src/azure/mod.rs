@@ -442,6 +442,11 @@ impl Azure {
         self.planned_failures.extend(failures);
     }
 
+    /// Forgets the failures of creations that were to come.
+    pub fn clear_planned_failures(&mut self) {
+        self.planned_failures.clear();
+    }
+
     fn find(&self, scale_set: &str) -> Option<SetKey> {
         let keys = self.sets.keys();
         keys.into_iter()
