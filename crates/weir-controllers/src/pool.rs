@@ -6,6 +6,7 @@
 mod apply;
 mod memory;
 mod observe;
+mod refusal;
 mod report;
 
 use jiff::{SignedDuration, Timestamp};
@@ -14,6 +15,7 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 use weir_api::{AzureMachinePool, contract};
 use weir_core::Observed;
+use weir_core::observed::Reading;
 use weir_core::plan::Plan;
 use weir_core::view::PoolView;
 
@@ -25,6 +27,7 @@ pub use observe::{Blocked, ObserveError};
 pub use report::ReportError;
 
 use crate::context::{Ctx, Key};
+use crate::marks;
 
 /// How long a settled pool is left alone when nothing is heard of it.
 ///
@@ -56,6 +59,9 @@ pub enum Error {
     /// The finalizer could not be set before the first write.
     #[error("failed to set the finalizer of the pool")]
     Finalizer(#[source] kube::Error),
+    /// The count of an autoscaled pool could not be noted before it is changed.
+    #[error("failed to note how many instances the pool has")]
+    Replicas(#[source] kube::Error),
     /// The outcome could not be written down.
     #[error("failed to report on the pool")]
     Report(#[source] Box<ReportError>),
@@ -104,6 +110,9 @@ pub async fn reconcile(key: &Key, ctx: &Ctx) -> Result<Turn, Error> {
         memory.look_serves_until = plan.look_serves_until
     });
     hold(&pool, &plan, ctx).await.map_err(Error::Finalizer)?;
+    remember_replicas(&pool, &scene, ctx)
+        .await
+        .map_err(Error::Replicas)?;
     let outcomes = apply::apply(&pool, &scene, &plan, ctx).await;
     report::report(&pool, &scene, &plan, &outcomes, ctx)
         .await
@@ -170,6 +179,27 @@ async fn hold(pool: &AzureMachinePool, plan: &Plan, ctx: &Ctx) -> Result<(), kub
     Ok(())
 }
 
+/// Notes the count of an autoscaled pool before a step of ours changes it in Azure (R9).
+async fn remember_replicas(
+    pool: &AzureMachinePool,
+    scene: &observe::Scene,
+    ctx: &Ctx,
+) -> Result<(), kube::Error> {
+    let wanted = &scene.observed.pool;
+    let replicas = (wanted.autoscaled && !wanted.deleting).then_some(wanted.replicas);
+    let known = !matches!(scene.observed.scale_set, Reading::Unknown(_));
+    if !known || replicas == observe::remembered(pool) {
+        return Ok(());
+    }
+    let text = replicas.map(|replicas| replicas.to_string());
+    let patch = json!({"metadata": {"annotations": {marks::REPLICAS: text}}});
+    let api: Api<AzureMachinePool> =
+        Api::namespaced(ctx.kube.clone(), &pool.namespace().unwrap_or_default());
+    let (name, params) = (pool.name_any(), PatchParams::default());
+    api.patch(&name, &params, &Patch::Merge(&patch)).await?;
+    Ok(())
+}
+
 fn next_turn(
     now: Timestamp,
     plan: &Plan,
@@ -189,6 +219,7 @@ fn next_turn(
     let refused = outcomes.retry().into_iter().chain(unread);
     let retry = refused.map(|retry| ctx.remember(&scene.key, |memory| memory.back_off(retry, now)));
     match retry.max() {
+        None if outcomes.call_for_a_plan() => Next::At(now + SignedDuration::from_secs(1)),
         None => {
             ctx.remember(&scene.key, Memory::all_went_well);
             Next::At(planned.max(now + SignedDuration::from_millis(1)))

@@ -3,7 +3,7 @@
 //! The planner does not call this module. Tests and simulations do, after every turn, on the
 //! observation and the plan alone.
 
-use crate::observed::{Departure, Instance, Observed, Power, Reading};
+use crate::observed::{Departure, Instance, Observed, Pool, Power, Provisioning, Reading};
 use crate::plan::{Action, Plan};
 
 /// Lists the promises that a plan breaks; empty for a good plan.
@@ -11,14 +11,7 @@ use crate::plan::{Action, Plan};
 pub fn broken_promises(observed: &Observed, plan: &Plan) -> Vec<String> {
     let mut broken = Vec::new();
     let pool = &observed.pool;
-    let surge = pool.max_surge.round_up(pool.replicas);
-    let mut unavailable = pool
-        .max_unavailable
-        .round_down(pool.replicas)
-        .min(pool.replicas);
-    if surge == 0 && unavailable == 0 {
-        unavailable = 1.min(pool.replicas);
-    }
+    let (surge, unavailable) = limits(pool);
     let (Reading::Known(scale_set), Reading::Known(instances)) =
         (&observed.scale_set, &observed.instances)
     else {
@@ -35,10 +28,22 @@ pub fn broken_promises(observed: &Observed, plan: &Plan) -> Vec<String> {
                 if *to < capacity {
                     broken.push(format!("R4: capacity is lowered from {capacity} to {to}"));
                 }
-                if *to > capacity && to + deleting > pool.replicas + surge {
+                if *to > capacity && to + deleting > pool.replicas.saturating_add(surge) {
                     broken.push(format!(
                         "R1: capacity {to} and {deleting} being deleted exceed {} + {surge}",
                         pool.replicas
+                    ));
+                }
+            }
+            Action::PutBackCapacity { to } => {
+                let at_rest = instances.iter().all(|i| is_at_rest(&i.provisioning))
+                    && scale_set
+                        .as_ref()
+                        .is_some_and(|s| is_at_rest(&s.provisioning));
+                if observed.refused.is_none() || !at_rest || *to as usize != instances.len() {
+                    broken.push(format!(
+                        "R4: capacity is put back to {to} of {}, at rest: {at_rest}",
+                        instances.len()
                     ));
                 }
             }
@@ -63,6 +68,25 @@ pub fn broken_promises(observed: &Observed, plan: &Plan) -> Vec<String> {
         ));
     }
     broken
+}
+
+/// Surge and unavailable in instances; an autoscaled pool has what is allowed and no more (R9).
+fn limits(pool: &Pool) -> (u32, u32) {
+    let surge = pool.max_surge.round_up(pool.replicas);
+    let unavailable = pool.max_unavailable.round_down(pool.replicas);
+    let unavailable = unavailable.min(pool.replicas);
+    match (pool.autoscaled, surge, unavailable) {
+        (true, _, unavailable) => (0, unavailable),
+        (false, 0, 0) => (0, 1.min(pool.replicas)),
+        (false, surge, unavailable) => (surge, unavailable),
+    }
+}
+
+fn is_at_rest(provisioning: &Provisioning) -> bool {
+    matches!(
+        provisioning,
+        Provisioning::Succeeded | Provisioning::Failed(_)
+    )
 }
 
 fn undrained(instances: &[Instance], id: &str) -> Option<String> {

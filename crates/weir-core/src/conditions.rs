@@ -121,6 +121,8 @@ fn up_to_date(census: &Census<'_>, plan: &Plan) -> Condition {
     }
     let reason = plan.waits.iter().find_map(|wait| match &wait.on {
         WaitingOn::NeverServed { .. } => Some("NewModelNeverServed"),
+        WaitingOn::Refused { .. } => Some("AzureRefusesToMakeMore"),
+        WaitingOn::NoBudget { .. } => Some("NoBudgetWithoutSurge"),
         WaitingOn::Drain {
             blocked_by: Some(_),
             ..

@@ -27,6 +27,25 @@ pub struct Observed {
     pub nodes: Reading<()>,
     /// When the first of the deletions under way is likely to end, from how long earlier ones took.
     pub deletion_due: Option<Timestamp>,
+    /// Azure's refusal to make instances, as long as it stands.
+    pub refused: Option<Refusal>,
+    /// Whether Azure refused a delete of late because an earlier one was still running.
+    pub deletes_collide: bool,
+}
+
+/// Azure's refusal to make instances: a quota is used up, or there is no hardware or address left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// Azure's code.
+    pub code: String,
+    /// Azure's words.
+    pub message: String,
+    /// When it was refused first.
+    pub since: Timestamp,
+    /// When to ask again.
+    pub retry_at: Timestamp,
+    /// How many instances existed then: so many can be had.
+    pub fits: u32,
 }
 
 /// A value that was read, or the reason why it could not be.
@@ -59,6 +78,10 @@ pub struct Pool {
     pub join_limit: SignedDuration,
     /// How long a node may be not Ready before its instance counts as broken.
     pub unready_limit: SignedDuration,
+    /// How long something may go unnoticed or wait for company, to save requests to Azure.
+    pub patience: SignedDuration,
+    /// Whether somebody else sets the count in Azure itself (R9).
+    pub autoscaled: bool,
     /// Whether the pool object is being deleted.
     pub deleting: bool,
 }
@@ -211,7 +234,7 @@ impl Limit {
     pub fn round_up(self, replicas: u32) -> u32 {
         match self {
             Limit::Count(count) => count,
-            Limit::Percent(percent) => scaled(percent, replicas).div_ceil(100) as u32,
+            Limit::Percent(percent) => saturated(scaled(percent, replicas).div_ceil(100)),
         }
     }
 
@@ -220,13 +243,17 @@ impl Limit {
     pub fn round_down(self, replicas: u32) -> u32 {
         match self {
             Limit::Count(count) => count,
-            Limit::Percent(percent) => (scaled(percent, replicas) / 100) as u32,
+            Limit::Percent(percent) => saturated(scaled(percent, replicas) / 100),
         }
     }
 }
 
 fn scaled(percent: u32, replicas: u32) -> u64 {
     u64::from(percent) * u64::from(replicas)
+}
+
+fn saturated(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 impl Instance {

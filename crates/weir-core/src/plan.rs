@@ -9,6 +9,8 @@ mod order;
 mod step;
 mod wait;
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 
 pub use census::{Bounds, Census, Member, Model, Standing};
@@ -23,9 +25,6 @@ use crate::observed::{Departure, Observed, Provisioning, Reading, ScaleSet};
 /// polled every ten seconds (docs/azure.md, "Operations").
 pub const LOOK_AFTER_WRITE: SignedDuration = SignedDuration::from_secs(10);
 
-/// How soon Azure is looked at again when a deletion was due and has not ended.
-pub const LOOK_WHEN_DUE: SignedDuration = SignedDuration::from_secs(6);
-
 /// How soon Azure is looked at after instances were deleted, while it is not known how long that
 /// takes here.
 pub const LOOK_AFTER_DELETE: SignedDuration = SignedDuration::from_secs(15);
@@ -35,13 +34,6 @@ pub const LOOK_AFTER_DELETE: SignedDuration = SignedDuration::from_secs(15);
 /// Events of the clusters come in bursts and tell nothing of Azure; every capacity write names the
 /// version that was looked at, so that an old look is refused rather than obeyed.
 pub const LOOK_AGE_MAX: SignedDuration = SignedDuration::from_secs(60);
-
-/// How long a drained instance may wait for others to share its delete request.
-///
-/// Azure refuses a second delete while one runs, so whoever comes a little late pays for a whole
-/// deletion, about a minute. Core drains in passes of twenty seconds: waiting for one pass, and a
-/// little more, costs less than that.
-pub const DELETE_LINGER: SignedDuration = SignedDuration::from_secs(30);
 
 /// What is to be done now, and why no more than that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,7 +78,7 @@ fn decide(observed: &Observed, plan: &mut Plan) {
         return plan.waits.push(Wait::unread(why));
     }
     let hold = never_served(&census);
-    let write = capacity_write(&census, hold);
+    let write = put_back(&census).or_else(|| capacity_write(&census, hold));
     plan.steps.extend(write);
     let delete = batched_delete(&census, plan);
     plan.steps.extend(delete);
@@ -132,10 +124,34 @@ fn record(census: &Census<'_>, plan: &mut Plan) {
             ));
         }
     }
+    // R9: until the place is filled again, these objects are what remembers it.
+    if census.observed.pool.autoscaled && census.total() < census.bounds.replicas {
+        return;
+    }
     for machine in &census.observed.orphans {
         plan.steps
             .push(Step::release(&machine.name, Reason::InstanceGone));
     }
+}
+
+/// R4, R18: what Azure refused to make is asked for no longer, or it would come at any time.
+///
+/// The one write that lowers: to exactly those that exist, while nothing runs, so that Azure has
+/// nothing to choose.
+fn put_back(census: &Census<'_>) -> Option<Step> {
+    let refusal = census.observed.refused.as_ref()?;
+    let failed = matches!(census.scale_set.provisioning, Provisioning::Failed(_));
+    if !failed || census.pending() == 0 || census.azure_is_at_work() {
+        return None;
+    }
+    Some(Step::new(
+        Action::PutBackCapacity {
+            to: census.members.len() as u32,
+        },
+        Reason::Refused {
+            code: refusal.code.clone(),
+        },
+    ))
 }
 
 /// R11: a revision of which nothing ever served is not spread further.
@@ -143,9 +159,18 @@ fn record(census: &Census<'_>, plan: &mut Plan) {
 /// Returns how many of its instances broke, once they fill the budget of one round.
 fn never_served(census: &Census<'_>) -> Option<u32> {
     let broken = census.count(|m| m.is(Model::Current) && m.is_broken());
-    let serving = census.count(|m| m.is(Model::Current) && m.is_available());
-    let round = (census.bounds.surge + census.bounds.unavailable).max(1);
-    (serving == 0 && broken >= round.min(census.bounds.replicas.max(1))).then_some(broken)
+    let Bounds {
+        surge, unavailable, ..
+    } = census.bounds;
+    let round = surge.saturating_add(unavailable).max(1);
+    (!is_proven(census) && broken >= round.min(census.bounds.replicas.max(1))).then_some(broken)
+}
+
+/// Whether failures of the wanted revision need not be its own fault: an instance of it serves, or
+/// Azure refuses to make any.
+fn is_proven(census: &Census<'_>) -> bool {
+    census.observed.refused.is_some()
+        || census.count(|m| m.is(Model::Current) && m.is_available()) > 0
 }
 
 /// R1, R12: one write carries the new model and as much new capacity as is needed and allowed.
@@ -162,7 +187,7 @@ fn capacity_write(census: &Census<'_>, hold: Option<u32>) -> Option<Step> {
             Reason::ModelChanged,
         ));
     }
-    let because = if census.count(|m| m.is(Model::Old)) > 0 {
+    let because = if capacity > census.bounds.replicas {
         Reason::Surge {
             replicas: census.bounds.replicas,
             surge: census.bounds.surge,
@@ -184,7 +209,8 @@ fn batched_delete(census: &Census<'_>, plan: &mut Plan) -> Option<Step> {
         .filter_map(|m| Some((m, m.drained_since()?)))
         .collect();
     let first = drained.iter().map(|(_, since)| *since).min()?;
-    if census.members.iter().any(|m| m.instance.is_being_deleted()) {
+    let running = census.members.iter().any(|m| m.instance.is_being_deleted());
+    if running && census.observed.deletes_collide {
         plan.waits.push(Wait::new(WaitingOn::DeleteUnderWay {
             count: drained.len() as u32,
         }));
@@ -208,13 +234,11 @@ fn batched_delete(census: &Census<'_>, plan: &mut Plan) -> Option<Step> {
     ))
 }
 
-/// How long drained instances wait for others: longer for those that are on their way, shorter for
-/// those that may follow when a replacement serves.
+/// How long drained instances wait for others to share their request: not at all if nobody is on
+/// the way.
 fn linger(census: &Census<'_>) -> SignedDuration {
     if census.members.iter().any(Member::drains_freely) {
-        DELETE_LINGER
-    } else if census.count(|m| m.is(Model::Current) && m.is_starting()) > 0 {
-        DELETE_LINGER / 2
+        census.observed.pool.patience
     } else {
         SignedDuration::ZERO
     }
@@ -223,24 +247,26 @@ fn linger(census: &Census<'_>) -> SignedDuration {
 /// Who goes: those that cost nothing first, then as many available ones as the floor allows.
 fn remove(census: &Census<'_>, hold: Option<u32>, plan: &mut Plan) {
     let mut going = broken_ones(census, hold, plan);
-    going.extend(surplus(census, &going));
+    let (serving, idle): (Going<'_, '_>, Going<'_, '_>) = surplus(census, &going)
+        .into_iter()
+        .partition(|(member, _)| member.is_available());
+    going.extend(idle);
     if census.model_is_current() {
         going.extend(abandoned(census));
+        going.extend(marked(census));
         if hold.is_none() {
             going.extend(order::old_and_serving(census));
         }
     }
+    going.extend(serving);
     let mut allowed = census.allowed_to_lose();
+    let mut gone = BTreeSet::new();
     for (member, because) in going {
-        if member.is_available() {
-            if allowed == 0 {
-                continue;
-            }
-            allowed -= 1;
-        }
-        if plan.removes(&member.instance.id) {
+        let spends = u32::from(member.is_available());
+        if spends > allowed || !gone.insert(&member.instance.id) {
             continue;
         }
+        allowed -= spends;
         let instance = member.instance.id.clone();
         plan.steps
             .push(Step::new(Action::RemoveMachine { instance }, because));
@@ -250,6 +276,9 @@ fn remove(census: &Census<'_>, hold: Option<u32>, plan: &mut Plan) {
 type Going<'c, 'o> = Vec<(&'c Member<'o>, Reason)>;
 
 /// R11 and R10: broken instances go at once, one at a time when many break together.
+///
+/// Those of a revision of which nothing ever served are kept for a while, so that they fill the
+/// round and stop it, however far apart they break.
 fn broken_ones<'c, 'o>(
     census: &'c Census<'o>,
     hold: Option<u32>,
@@ -257,6 +286,7 @@ fn broken_ones<'c, 'o>(
 ) -> Going<'c, 'o> {
     let at = census.observed.at;
     let spare = census.count(|m| m.is(Model::Current) && !m.is_leaving()) > census.bounds.replicas;
+    let keep = !is_proven(census) && !spare;
     let mut going = Going::new();
     for member in order::fittest_to_go(census, Member::is_broken) {
         let old = member.is(Model::Old);
@@ -264,29 +294,23 @@ fn broken_ones<'c, 'o>(
             continue;
         }
         let retry_at = member.retry_at(&census.observed.pool);
-        if !old && hold.is_some() && !spare && at < retry_at {
-            let on = WaitingOn::Retry {
-                instance: member.instance.id.clone(),
-            };
+        if !old && keep && at < retry_at {
+            let instance = member.instance.id.clone();
             plan.waits.push(Wait {
-                on,
+                on: WaitingOn::Retry { instance },
                 since: None,
                 until: Some(retry_at),
             });
             continue;
         }
-        going.push((
-            member,
-            Reason::Broken {
-                why: member.broken_because(),
-            },
-        ));
+        let why = member.broken_because();
+        going.push((member, Reason::Broken { why }));
     }
-    let leaving = census.count(Member::is_leaving);
     if census.brake_is_on() && hold.is_none() {
-        let broken = census.count(Member::is_broken);
-        let free = usize::from(leaving == 0);
+        let busy = census.count(|m| m.is_leaving() || m.is_starting()) > 0;
+        let free = usize::from(!busy);
         if going.len() > free {
+            let broken = census.count(Member::is_broken);
             plan.waits.push(Wait::new(WaitingOn::Brake { broken }));
         }
         going.truncate(free);
@@ -295,26 +319,37 @@ fn broken_ones<'c, 'o>(
 }
 
 /// R15, R16: how the pool gets down to what the user asks, when it has more than that.
+///
+/// R9: whoever scales an autoscaled pool takes the instances away as well.
 fn surplus<'c, 'o>(census: &'c Census<'o>, going: &Going<'c, 'o>) -> Going<'c, 'o> {
+    if census.observed.pool.autoscaled {
+        return Going::new();
+    }
+    let gone: BTreeSet<_> = going.iter().map(|(m, _)| &m.instance.id).collect();
     let counted = |m: &Member<'_>| {
         !m.is_leaving()
             && (m.is(Model::Current) || !census.model_is_current())
-            && !going
-                .iter()
-                .any(|(gone, _)| gone.instance.id == m.instance.id)
+            && !gone.contains(&m.instance.id)
     };
-    let count = census.count(counted).saturating_sub(census.bounds.replicas);
+    let replicas = census.bounds.replicas;
+    let count = census.count(counted).saturating_sub(replicas);
     order::fittest_to_go(census, |m| counted(m) && !m.instance.protected)
         .into_iter()
         .take(count as usize)
-        .map(|member| {
-            (
-                member,
-                Reason::Surplus {
-                    replicas: census.bounds.replicas,
-                },
-            )
-        })
+        .map(|member| (member, Reason::Surplus { replicas }))
+        .collect()
+}
+
+/// R16: whom the user or an autoscaler marked goes before any other, whatever its model, but no
+/// more than there are too many.
+fn marked<'c, 'o>(census: &'c Census<'o>) -> Going<'c, 'o> {
+    let replicas = census.bounds.replicas;
+    let live = census.count(|m| !m.is_leaving());
+    let count = live.saturating_sub(replicas);
+    order::fittest_to_go(census, |m| m.is_marked() && !m.instance.protected)
+        .into_iter()
+        .take(count as usize)
+        .map(|member| (member, Reason::Surplus { replicas }))
         .collect()
 }
 
@@ -354,6 +389,7 @@ fn schedule(observed: &Observed, plan: &mut Plan) {
         Action::CreateScaleSet { .. }
         | Action::UpdateModel { .. }
         | Action::RaiseCapacity { .. }
+        | Action::PutBackCapacity { .. }
         | Action::DeleteScaleSet => Some(observed.at + LOOK_AFTER_WRITE),
         Action::DeleteInstances { .. } => Some(observed.at + LOOK_AFTER_DELETE),
         Action::AddMachine { .. }
@@ -373,7 +409,7 @@ fn next_look(observed: &Observed, on: &WaitingOn) -> Option<Timestamp> {
         WaitingOn::Deletion { .. } | WaitingOn::DeleteUnderWay { .. }
     );
     match observed.deletion_due.filter(|_| deletes) {
-        Some(due) => Some(due.max(observed.looked_at + LOOK_WHEN_DUE)),
+        Some(due) => Some(due.max(observed.looked_at + observed.pool.patience)),
         None => Some(observed.looked_at + on.look_age_max()?),
     }
 }

@@ -165,7 +165,10 @@ impl Checkers {
         self.drains(world, promise);
         let is_there = azure.capacity(&promise.scale_set).is_some();
         if self.has_been && !is_there && !promise.deleted {
-            self.report(world, "R5: the scale set is gone and its pool is not".to_owned());
+            self.report(
+                world,
+                "R5: the scale set is gone and its pool is not".to_owned(),
+            );
         }
         self.has_been |= is_there;
     }

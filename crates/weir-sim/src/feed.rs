@@ -228,7 +228,7 @@ where
             Some(Event::Delete(object)) => Some(Event::Delete(object.clone())),
             _ => None,
         };
-        for event in again {
+        if let Some(event) = again {
             self.waiting.push_front(event);
         }
     }

@@ -13,4 +13,5 @@ pub mod rig;
 pub mod rollout;
 pub mod scene;
 mod seams;
+pub mod shrink;
 pub mod story;

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use weir_controllers::Key;
 use weir_world::cluster::kinds::resource;
 use weir_world::cluster::server::Reach;
-use weir_world::cluster::{Side, Target};
-use weir_world::world::World;
+use weir_world::cluster::{Reply, Side, Target};
+use weir_world::world::{Endpoint, World};
 
 /// The subscription of every simulated pool.
 pub const SUBSCRIPTION: &str = "22222222-2222-2222-2222-222222222222";
@@ -46,6 +46,8 @@ pub struct PoolSpec {
     pub min_ready_seconds: u32,
     /// VM size.
     pub size: String,
+    /// Whether somebody else sets the count in Azure.
+    pub autoscaled: bool,
 }
 
 impl Default for PoolSpec {
@@ -70,6 +72,7 @@ impl PoolSpec {
             zones: Vec::new(),
             min_ready_seconds: 0,
             size: "Standard_D4s_v5".to_owned(),
+            autoscaled: false,
         }
     }
 
@@ -137,9 +140,13 @@ pub fn add_pool(world: &mut World, spec: &PoolSpec) {
     let deletion = spec
         .drain_timeout_seconds
         .map(|s| json!({"nodeDrainTimeoutSeconds": s}));
+    let managed_by = match spec.autoscaled {
+        true => json!({"cluster.x-k8s.io/replicas-managed-by": "azure"}),
+        false => json!({}),
+    };
     let machine_pool = json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachinePool",
-        "metadata": {"name": spec.name, "namespace": NAMESPACE},
+        "metadata": {"name": spec.name, "namespace": NAMESPACE, "annotations": managed_by},
         "spec": {
             "clusterName": spec.cluster,
             "replicas": spec.replicas,
@@ -218,6 +225,21 @@ pub fn set_limits(world: &mut World, pool: &str, max_surge: &str, max_unavailabl
         "maxUnavailable": int_or_string(max_unavailable),
     }}}});
     change(world, resource::AZURE_POOLS, pool, &patch);
+}
+
+/// Asks Azure for another count, as an autoscaler of Azure's own does. Says whether it was let in.
+pub fn set_capacity(world: &mut World, cluster: &str, pool: &str, capacity: u32) -> bool {
+    let uri = format!(
+        "https://management.azure.sim/subscriptions/{SUBSCRIPTION}/resourceGroups/{cluster}\
+         /providers/Microsoft.Compute/virtualMachineScaleSets/{pool}?api-version=2024-07-01"
+    );
+    let body = json!({"sku": {"capacity": capacity}}).to_string();
+    let request = http::Request::patch(uri).body(body.into());
+    let request = request.expect("names of simulated pools are parts of a path");
+    match world.handle(Endpoint::Azure, &request) {
+        Reply::Response(answer) => answer.status().is_success(),
+        Reply::Watch(_) => false,
+    }
 }
 
 /// Pauses a pool, or lets it go on.

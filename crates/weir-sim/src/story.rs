@@ -108,6 +108,8 @@ pub enum Move {
     Kill,
     /// Another copy of the controller takes over.
     Takeover,
+    /// Somebody asks Azure itself for so many instances more, in an autoscaled pool.
+    Scale(u32),
     /// The pool is deleted.
     DeletePool,
 }
@@ -318,10 +320,10 @@ pub fn promise(spec: &PoolSpec) -> Promise {
     };
     let surge = share(&spec.max_surge, true);
     let unavailable = share(&spec.max_unavailable, false);
-    let unavailable = if surge == 0 {
-        unavailable.max(1)
-    } else {
-        unavailable
+    let (surge, unavailable) = match (spec.autoscaled, surge) {
+        (true, _) => (0, unavailable),
+        (false, 0) => (0, unavailable.max(1)),
+        (false, surge) => (surge, unavailable),
     };
     Promise {
         scale_set: spec.name.clone(),

@@ -1,25 +1,24 @@
 //! Faults that were found, each as the story that showed it.
 
-use jiff::SignedDuration;
 use weir_sim::scene::PoolSpec;
-use weir_sim::story::{Move, Story, Verdict};
-use weir_world::azure::AzureOptions;
-use weir_world::cluster::server::Faults;
+use weir_sim::story::{Beat, Move, Story, Verdict};
 use weir_world::cluster::workload::WorkloadSpec;
 
-fn play(pool: PoolSpec, moves: &[(i64, Move)]) -> Verdict {
+fn play(pool: PoolSpec, moves: &[(u32, Move)]) -> Verdict {
     let pods = i64::from(pool.replicas) * 2;
     let story = Story {
         seed: 1,
         workloads: vec![WorkloadSpec::new("web", pods).with_min_available("1")],
         moves: moves
             .iter()
-            .map(|(at, next)| (SignedDuration::from_secs(*at), next.clone()))
+            .map(|(after, what)| Beat {
+                after: *after,
+                pool: 0,
+                what: what.clone(),
+            })
             .collect(),
-        mischief: Default::default(),
-        api_faults: Faults::default(),
-        azure: AzureOptions::calm(),
-        pool,
+        pools: vec![pool],
+        ..Story::default()
     };
     story.play()
 }

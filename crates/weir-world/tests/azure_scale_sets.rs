@@ -282,6 +282,23 @@ fn parallel_deletes_collide() {
 }
 
 #[test]
+fn a_delete_may_follow_another_one_that_was_accepted() {
+    let mut lab = Lab::new(AzureOptions {
+        parallel_writes: ParallelWrites::Accept,
+        ..AzureOptions::calm()
+    });
+    lab.create_pool(3);
+    let ids = lab.ids();
+    let first = lab.post("/delete", &[&ids[0]]);
+    lab.pass(3);
+    let second = lab.post("/delete", &[&ids[1]]);
+    assert_eq!(second.status, StatusCode::ACCEPTED);
+    assert_eq!(lab.get_url(&first.poll_url()).text("/status"), "InProgress");
+    lab.settle();
+    assert_eq!(lab.instances().len(), 1);
+}
+
+#[test]
 fn parallel_puts_follow_the_options() {
     let rows = [
         (ParallelWrites::Accept, StatusCode::OK, "InProgress"),

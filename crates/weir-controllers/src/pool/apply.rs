@@ -7,10 +7,14 @@ use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 use weir_api::capi::Machine;
 use weir_api::{AzureMachinePool, AzureMachinePoolMachine, AzureMachinePoolMachineSpec, contract};
-use weir_azure::{Accepted, ArmError, Deletion, ETag, Instance, Precondition, Retry, ScaleSet};
-use weir_core::plan::{Action, LOOK_AFTER_WRITE, Plan, Step};
+use weir_azure::{
+    Accepted, ArmError, Deletion, ETag, ErrorKind, Failure, Instance, Precondition, Retry, ScaleSet,
+};
+use weir_core::observed::{self as core, Reading};
+use weir_core::plan::{Action, Census, LOOK_AFTER_WRITE, Plan, Step};
 
 use super::observe::{Objects, Scene, instance_provider_id, line};
+use super::refusal::is_refusal;
 use crate::context::Ctx;
 use crate::marks;
 use crate::metrics::StepLabels;
@@ -43,16 +47,29 @@ pub enum StepError {
 }
 
 impl Outcomes {
-    /// Returns when the refused steps may be tried again.
+    /// Returns when the refused steps may be tried again, apart from those that a plan decides on.
     pub(super) fn retry(&self) -> Vec<Retry> {
         self.refused
             .iter()
+            .filter(|(step, error)| !is_planned_for(&step.action, error))
             .map(|(_, error)| error.retry())
             .collect()
+    }
+
+    /// Returns whether something was refused that the next plan takes into account.
+    pub(super) fn call_for_a_plan(&self) -> bool {
+        self.refused
+            .iter()
+            .any(|(step, error)| is_planned_for(&step.action, error))
     }
 }
 
 impl StepError {
+    /// Returns whether Azure cannot give more instances, about which the next plan decides.
+    fn refuses_to_make(&self) -> bool {
+        matches!(self, StepError::Azure(error) if is_refusal(error.kind()))
+    }
+
     fn retry(&self) -> Retry {
         match self {
             StepError::Azure(error) => error.retry(),
@@ -104,6 +121,11 @@ impl StepError {
     }
 }
 
+/// R18: the plan goes on with what there is, and says when to ask again.
+fn is_planned_for(action: &Action, error: &StepError) -> bool {
+    error.refuses_to_make() && !matches!(action, Action::CreateScaleSet { .. })
+}
+
 fn camel_case(words: &str) -> String {
     let mut camel = String::new();
     for word in words.split('_') {
@@ -136,6 +158,7 @@ pub(super) async fn apply(
                 outcomes.done.push(step.clone());
             }
             Err(error) => {
+                learn(scene, step, &error, ctx);
                 tracing::warn!(pool = %scene.key, step = %step, error = error.line(), "refused");
                 outcomes.refused.push((step.clone(), error));
             }
@@ -144,11 +167,41 @@ pub(super) async fn apply(
     outcomes
 }
 
+/// Remembers what a refusal tells of Azure.
+fn learn(scene: &Scene, step: &Step, error: &StepError, ctx: &Ctx) {
+    let StepError::Azure(error) = error else {
+        return;
+    };
+    let now = ctx.clock.now();
+    let instances = scene.observed.instances_known();
+    let deleting = instances.iter().any(core::Instance::is_being_deleted);
+    let is_delete = matches!(step.action, Action::DeleteInstances { .. });
+    if is_delete && deleting && error.kind() == ErrorKind::Conflict {
+        ctx.remember(&scene.key, |memory| memory.deletes_collided(now));
+    }
+    if is_refusal(error.kind())
+        && let Reading::Known(Some(scale_set)) = &scene.observed.scale_set
+    {
+        let census = Census::take(&scene.observed, scale_set, instances);
+        let failure = Failure {
+            code: error.code().unwrap_or_default().to_owned(),
+            message: error.message().unwrap_or_default().to_owned(),
+        };
+        let revision = &scene.observed.pool.revision;
+        ctx.remember(&scene.key, |memory| {
+            memory
+                .refusals
+                .refused(&failure, census.total(), revision, now);
+        });
+    }
+}
+
 fn name(action: &Action) -> String {
     match action {
         Action::CreateScaleSet { .. } => "create_scale_set",
         Action::UpdateModel { .. } => "update_model",
         Action::RaiseCapacity { .. } => "raise_capacity",
+        Action::PutBackCapacity { .. } => "put_back_capacity",
         Action::DeleteInstances { .. } => "delete_instances",
         Action::DeleteScaleSet => "delete_scale_set",
         Action::AddMachine { .. } => "add_machine",
@@ -170,10 +223,12 @@ async fn carry_out(
             put_scale_set(scene, *capacity, Precondition::Absent, ctx).await
         }
         Action::UpdateModel { capacity } => {
-            let on = Precondition::Matches(current_etag(scene).await?);
+            let on = Precondition::Matches(current_etag(scene, ctx).await?);
             put_scale_set(scene, *capacity, on, ctx).await
         }
-        Action::RaiseCapacity { to } => raise_capacity(scene, *to, ctx).await,
+        Action::RaiseCapacity { to } | Action::PutBackCapacity { to } => {
+            set_capacity(scene, *to, ctx).await
+        }
         Action::DeleteInstances { instances } => {
             let arm = &scene.arm;
             arm.delete_instances(&scene.scale_set_id, instances, Deletion::Graceful)
@@ -208,18 +263,19 @@ async fn carry_out(
 /// Returns the etag of the scale set that the plan was made for.
 ///
 /// After a delete of ours it is read again, and only taken if nothing else has changed with it.
-async fn current_etag(scene: &Scene) -> Result<ETag, StepError> {
+async fn current_etag(scene: &Scene, ctx: &Ctx) -> Result<ETag, StepError> {
     let gone = || StepError::Gone(scene.scale_set_id.to_string());
     let look = scene.look.as_ref().ok_or_else(gone)?;
     let seen = look.scale_set.as_ref().ok_or_else(gone)?;
     if !look.etag_is_old {
         return seen.etag.clone().ok_or_else(gone);
     }
-    let live = scene
-        .arm
-        .get_scale_set(&scene.scale_set_id)
-        .await?
-        .ok_or_else(gone)?;
+    let live = scene.arm.get_scale_set(&scene.scale_set_id).await?;
+    let live = live.ok_or_else(gone)?;
+    let now = ctx.clock.now();
+    ctx.remember(&scene.key, |memory| {
+        memory.read_scale_set(live.clone(), now)
+    });
     if live.capacity() != seen.capacity() || live.tags != seen.tags {
         return Err(gone());
     }
@@ -246,12 +302,12 @@ async fn put_scale_set(
     Ok(())
 }
 
-async fn raise_capacity(scene: &Scene, to: u32, ctx: &Ctx) -> Result<(), StepError> {
+async fn set_capacity(scene: &Scene, to: u32, ctx: &Ctx) -> Result<(), StepError> {
     let wanted = scene
         .wanted
         .as_ref()
         .ok_or_else(|| StepError::Gone(scene.key.to_string()))?;
-    let etag = current_etag(scene).await?;
+    let etag = current_etag(scene, ctx).await?;
     let patch = model::capacity_patch(wanted, to);
     let accepted = scene
         .arm

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use weir_azure::{Instance, Operation, Retry, ScaleSet};
+use weir_azure::{Failure, Instance, Operation, ProvisioningState, Retry, ScaleSet};
+use weir_core::observed::Revision;
 use weir_core::plan::LOOK_AFTER_DELETE;
+
+use super::refusal::Refusals;
 
 /// The first pause after a refusal that names no time.
 const BACKOFF_FIRST: SignedDuration = SignedDuration::from_secs(5);
@@ -21,6 +24,10 @@ pub(crate) struct Memory {
     pub(crate) sent_away: BTreeMap<String, String>,
     /// The operation that our last write started, to ask for the words of a failure.
     pub(crate) operation: Option<Operation>,
+    /// Why Azure's last operation failed, until the scale set is well again.
+    pub(crate) failure: Option<Failure>,
+    /// What Azure refuses to make.
+    pub(crate) refusals: Refusals,
     /// The last trouble that an event told of, so that it is told once.
     pub(crate) told: Option<String>,
     /// Until when the last look may serve, as the plan that was made from it said.
@@ -29,7 +36,9 @@ pub(crate) struct Memory {
     deletes: BTreeMap<String, Timestamp>,
     /// How long deletions of this pool took of late.
     deletion_took: Option<SignedDuration>,
-    refusals: u32,
+    /// When a delete was last refused because another one was running.
+    collided_at: Option<Timestamp>,
+    tries: u32,
 }
 
 /// What Azure showed, with what our own writes have changed since.
@@ -63,21 +72,34 @@ impl Look {
         }
     }
 
-    /// Returns whether another listing shows the same instances in the same states.
-    pub(crate) fn lists_the_same(&self, instances: &[Instance]) -> bool {
-        let shown = |instance: &Instance| {
-            let state = instance.provisioning_state();
-            (
-                instance.instance_id.clone(),
-                instance.properties.vm_id.clone(),
-                state,
-            )
+    /// Returns whether a newer listing shows nothing but what was under way: instances being
+    /// deleted have gone, and as many have come as were asked for.
+    pub(crate) fn expects(&self, listed: &[Instance]) -> bool {
+        let states = |instances: &[Instance]| -> BTreeMap<Identity, ProvisioningState> {
+            instances.iter().map(identity_and_state).collect()
         };
-        self.instances
-            .iter()
-            .map(shown)
-            .eq(instances.iter().map(shown))
+        let (before, now) = (states(&self.instances), states(listed));
+        let goes = |state: &ProvisioningState| *state == ProvisioningState::Deleting;
+        let live = before.values().filter(|state| !goes(state)).count() as u32;
+        let capacity = self.scale_set.as_ref().map_or(0, ScaleSet::capacity);
+        let came = now.keys().filter(|one| !before.contains_key(*one)).count() as u32;
+        let as_expected = before.iter().all(|(one, was)| match now.get(one) {
+            None => goes(was),
+            Some(is) => is == was || !(goes(is) || *is == ProvisioningState::Failed),
+        });
+        as_expected && came <= capacity.saturating_sub(live)
     }
+}
+
+/// Azure reuses instance ids: the machine behind it tells one from the next.
+type Identity = (String, Option<String>);
+
+fn identity_and_state(instance: &Instance) -> (Identity, ProvisioningState) {
+    let identity = (
+        instance.instance_id.clone(),
+        instance.properties.vm_id.clone(),
+    );
+    (identity, instance.provisioning_state())
 }
 
 impl Memory {
@@ -145,6 +167,26 @@ impl Memory {
         self.look_serves_until = self.deletion_due().unwrap_or(now + LOOK_AFTER_DELETE);
     }
 
+    /// Takes over the scale set as it was read for a write.
+    pub(crate) fn read_scale_set(&mut self, read: ScaleSet, now: Timestamp) {
+        self.wrote_scale_set(read, now);
+    }
+
+    /// Learns from a look what Azure refuses to make.
+    pub(crate) fn learn(&mut self, look: &Look, revision: &Revision) {
+        self.refusals.look(look, self.failure.as_ref(), revision);
+    }
+
+    /// Records that a delete was refused because another one was running.
+    pub(crate) fn deletes_collided(&mut self, now: Timestamp) {
+        self.collided_at = Some(now);
+    }
+
+    /// Returns whether deletes collided so short a time ago.
+    pub(crate) fn collided_within(&self, span: SignedDuration, now: Timestamp) -> bool {
+        self.collided_at.is_some_and(|at| now < at + span)
+    }
+
     /// Records that Azure was written to, or may have been.
     pub(crate) fn end_look(&mut self) {
         self.look = None;
@@ -153,8 +195,8 @@ impl Memory {
     /// Returns when to look again after a refusal.
     pub(crate) fn back_off(&mut self, retry: Retry, now: Timestamp) -> Timestamp {
         self.look = None;
-        self.refusals = self.refusals.saturating_add(1);
-        let doubled = BACKOFF_FIRST * 2_i32.pow(self.refusals.saturating_sub(1).min(10));
+        self.tries = self.tries.saturating_add(1);
+        let doubled = BACKOFF_FIRST * 2_i32.pow(self.tries.saturating_sub(1).min(10));
         now + match retry {
             Retry::After(pause) => SignedDuration::try_from(pause)
                 .unwrap_or(BACKOFF_LAST)
@@ -166,7 +208,7 @@ impl Memory {
 
     /// Records a turn in which nothing was refused.
     pub(crate) fn all_went_well(&mut self) {
-        self.refusals = 0;
+        self.tries = 0;
     }
 }
 

@@ -1,5 +1,8 @@
 //! Looks at everything that a turn decides on. Reads only; nothing here writes.
 
+mod azure;
+mod replicas;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -16,6 +19,8 @@ use weir_core::observed::{
     instance_order,
 };
 
+use self::replicas::COLLISIONS_REMEMBERED;
+pub(super) use self::replicas::remembered;
 use super::memory::Look;
 use crate::access::AccessError;
 use crate::context::{Ctx, Key};
@@ -34,6 +39,9 @@ const JOIN_LIMIT: SignedDuration = SignedDuration::from_mins(20);
 ///
 /// Twice what Kubernetes waits until it moves the pods away (five minutes by default).
 const UNREADY_LIMIT: SignedDuration = SignedDuration::from_mins(10);
+
+/// How long an end in Azure may go unnoticed, and a drained instance may wait for company.
+const PATIENCE: SignedDuration = SignedDuration::from_secs(6);
 
 /// Everything that a turn works with: what was seen, and the means to act on it.
 pub(crate) struct Scene {
@@ -219,7 +227,7 @@ async fn look_around(pool: &Arc<AzureMachinePool>, key: &Key, ctx: &Ctx) -> Resu
         name: cluster_name.clone(),
     };
     let workload = ctx.workloads.get(&cluster_key);
-    let azure = look_at_azure(&arm, &scale_set_id, &workload, key, ctx).await;
+    let azure = azure::look_at_azure(&arm, &scale_set_id, &workload, key, ctx).await;
     let target = Target {
         key,
         arm,
@@ -323,91 +331,6 @@ async fn wanted(
     Ok(model::wanted(&ingredients).map_err(Blocked::Model)?)
 }
 
-/// How long a scale set that was read serves beside newer listings that show nothing new.
-const SET_AGE_MAX: SignedDuration = SignedDuration::from_secs(60);
-
-/// Looks at Azure, with as few reads as will do: none while the last look serves and no node has
-/// joined since, the listing alone while it shows nothing new.
-async fn look_at_azure(
-    arm: &Arm,
-    id: &ScaleSetId,
-    workload: &Result<Workload, String>,
-    key: &Key,
-    ctx: &Ctx,
-) -> Result<Look, ArmError> {
-    let at = ctx.clock.now();
-    let unheard_of = |look: &Look| workload.as_ref().is_ok_and(|w| node_joined(w, id, look));
-    if let Some(look) = ctx.remember(key, |memory| memory.fresh_look(at))
-        && !unheard_of(&look)
-    {
-        return Ok(look);
-    }
-    let last = ctx.remember(key, |memory| memory.last_look());
-    let last = last.filter(|look| look.scale_set.is_some() && at < look.set_read_at + SET_AGE_MAX);
-    if let Some(last) = last
-        && let Some(instances) = list(arm, id).await?
-    {
-        if last.lists_the_same(&instances) {
-            return Ok(keep(
-                Look {
-                    at,
-                    instances,
-                    ..last
-                },
-                key,
-                ctx,
-            ));
-        }
-        let scale_set = arm.get_scale_set(id).await?;
-        return Ok(keep(Look::new(at, scale_set, instances), key, ctx));
-    }
-    let mut scale_set = match arm.get_scale_set(id).await {
-        Err(error) if error.kind() == weir_azure::ErrorKind::ResourceGroupNotFound => None,
-        other => other?,
-    };
-    let mut instances = Vec::new();
-    if scale_set.is_some() {
-        match list(arm, id).await? {
-            Some(listed) => instances = listed,
-            None => scale_set = None,
-        }
-    }
-    Ok(keep(Look::new(at, scale_set, instances), key, ctx))
-}
-
-/// Lists the instances; `None` if there is no such scale set any more.
-async fn list(arm: &Arm, id: &ScaleSetId) -> Result<Option<Vec<Instance>>, ArmError> {
-    use weir_azure::ErrorKind::{NotFound, ResourceGroupNotFound};
-    match arm.list_instances(id).await {
-        Err(error) if matches!(error.kind(), NotFound | ResourceGroupNotFound) => Ok(None),
-        other => other.map(Some),
-    }
-}
-
-/// Whether a node of the scale set has joined since a look that does not know its instance.
-fn node_joined(workload: &Workload, id: &ScaleSetId, look: &Look) -> bool {
-    let prefix = format!("{}{id}/", provider_id::PREFIX).to_lowercase();
-    let known = |id: &str| {
-        let mut known = look.instances.iter().filter_map(instance_provider_id);
-        known.any(|known| provider_id::is_same(&known, id))
-    };
-    workload.nodes.state().iter().any(|node| {
-        // The time of creation is in whole seconds.
-        let created = node.metadata.creation_timestamp.as_ref();
-        let is_new = created.is_some_and(|t| t.0 + SignedDuration::from_secs(1) > look.at);
-        let id = node
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.provider_id.as_deref());
-        is_new && id.is_some_and(|id| id.to_lowercase().starts_with(&prefix) && !known(id))
-    })
-}
-
-fn keep(look: Look, key: &Key, ctx: &Ctx) -> Look {
-    ctx.remember(key, |memory| memory.keep_look(look.clone()));
-    look
-}
-
 fn join(
     pool: &AzureMachinePool,
     target: Target<'_>,
@@ -426,20 +349,40 @@ fn join(
     }
     // Without a look nobody can tell whose instance is gone.
     let orphans = if azure.is_ok() { left.as_slice() } else { &[] };
+    let orphans: Vec<_> = orphans
+        .iter()
+        .map(|o| core_machine(o, target.key, ctx))
+        .collect();
+    let now = ctx.clock.now();
+    let scale_set = reading(&azure, |look| look.scale_set.as_ref().map(scale_set));
+    let capacity = match &scale_set {
+        Reading::Known(Some(scale_set)) => Some(scale_set.capacity),
+        _ => None,
+    };
+    let owner = target.machine_pool.as_deref();
+    let replicas = replicas::replicas(pool, owner, capacity, &joined.instances, &orphans);
+    let pool = core_pool(pool, replicas, &target);
+    let learnt = ctx.remember(target.key, |memory| {
+        if let Ok(look) = &azure {
+            memory.learn(look, &pool.revision);
+        }
+        Learnt {
+            deletion_due: memory.deletion_due(),
+            refused: memory.refusals.standing(&pool.revision),
+            deletes_collide: memory.collided_within(COLLISIONS_REMEMBERED, now),
+        }
+    });
     let observed = Observed {
-        at: ctx.clock.now(),
-        looked_at: azure
-            .as_ref()
-            .map_or_else(|_| ctx.clock.now(), |look| look.at),
-        pool: core_pool(pool, &target),
-        scale_set: reading(&azure, |look| look.scale_set.as_ref().map(scale_set)),
+        at: now,
+        looked_at: azure.as_ref().map_or(now, |look| look.at),
+        pool,
+        scale_set,
         instances: reading(&azure, |_| joined.instances),
-        orphans: orphans
-            .iter()
-            .map(|o| core_machine(o, target.key, ctx))
-            .collect(),
+        orphans,
         nodes: nodes_read,
-        deletion_due: ctx.remember(target.key, |memory| memory.deletion_due()),
+        deletion_due: learnt.deletion_due,
+        refused: learnt.refused,
+        deletes_collide: learnt.deletes_collide,
     };
     for orphan in left {
         let name = format!("orphan/{}", orphan.pool_machine.name_any());
@@ -471,6 +414,13 @@ fn reading<T>(azure: &Result<Look, ArmError>, known: impl FnOnce(&Look) -> T) ->
     }
 }
 
+/// What earlier turns have learnt of Azure.
+struct Learnt {
+    deletion_due: Option<Timestamp>,
+    refused: Option<core::Refusal>,
+    deletes_collide: bool,
+}
+
 #[derive(Default)]
 struct Joined {
     instances: Vec<core::Instance>,
@@ -484,16 +434,17 @@ fn join_instances(
     key: &Key,
     ctx: &Ctx,
 ) -> Joined {
-    let mut joined = Joined {
-        instances: Vec::new(),
-        objects: BTreeMap::new(),
-    };
+    let mut joined = Joined::default();
+    let mut own_by_id = index(orphans);
     for instance in &look.instances {
-        let own = orphans
-            .iter()
-            .position(|objects| stands_for(&objects.pool_machine, instance));
-        let own = own.map(|at| orphans.remove(at));
-        let node = instance_provider_id(instance).and_then(|id| nodes.get(&id.to_lowercase()));
+        let provider_id = instance_provider_id(instance);
+        let own = own_by_id.get_mut(&instance.instance_id).and_then(|own| {
+            let at = own
+                .iter()
+                .position(|o| stands_for(&o.pool_machine, instance))?;
+            Some(own.remove(at))
+        });
+        let node = provider_id.and_then(|id| nodes.get(&id.to_lowercase()));
         joined.instances.push(core::Instance {
             id: instance.instance_id.clone(),
             vm_id: instance.properties.vm_id.clone().unwrap_or_default(),
@@ -521,8 +472,22 @@ fn join_instances(
     }
     joined
         .instances
-        .sort_by_key(|instance| instance_order(&instance.id));
+        .sort_by_cached_key(|instance| instance_order(&instance.id));
+    orphans.extend(own_by_id.into_values().flatten());
+    orphans.sort_by_cached_key(|own| own.pool_machine.name_any());
     joined
+}
+
+/// Sorts pool machines by the instance that they say they stand for.
+fn index(machines: &mut Vec<Objects>) -> BTreeMap<String, Vec<Objects>> {
+    let mut by_id: BTreeMap<String, Vec<Objects>> = BTreeMap::new();
+    for own in machines.drain(..) {
+        let spec = &own.pool_machine.spec;
+        let last_of_path = spec.provider_id.rsplit('/').next().unwrap_or_default();
+        let id = spec.instance_id.as_deref().unwrap_or(last_of_path);
+        by_id.entry(id.to_owned()).or_default().push(own);
+    }
+    by_id
 }
 
 /// Whether a pool machine is that of this instance. Azure reuses ids: the id alone is not enough.
@@ -725,7 +690,7 @@ fn nodes_by_provider_id(workload: &Workload) -> BTreeMap<String, Arc<Node>> {
     nodes
 }
 
-fn core_pool(pool: &AzureMachinePool, target: &Target<'_>) -> core::Pool {
+fn core_pool(pool: &AzureMachinePool, replicas: u32, target: &Target<'_>) -> core::Pool {
     let limits = pool.spec.strategy.limits();
     let spec = target
         .machine_pool
@@ -734,10 +699,9 @@ fn core_pool(pool: &AzureMachinePool, target: &Target<'_>) -> core::Pool {
     let min_ready = spec
         .and_then(|spec| spec.template.spec.min_ready_seconds)
         .unwrap_or(0);
-    let replicas = spec.and_then(|spec| spec.replicas).unwrap_or(1);
     core::Pool {
         name: pool.name_any(),
-        replicas: u32::try_from(replicas).unwrap_or(0),
+        replicas,
         max_surge: limit(&limits.max_surge),
         max_unavailable: limit(&limits.max_unavailable),
         delete_policy: match limits.delete_policy {
@@ -752,6 +716,11 @@ fn core_pool(pool: &AzureMachinePool, target: &Target<'_>) -> core::Pool {
         min_ready: SignedDuration::from_secs(i64::from(min_ready)),
         join_limit: JOIN_LIMIT,
         unready_limit: UNREADY_LIMIT,
+        patience: PATIENCE,
+        autoscaled: target
+            .machine_pool
+            .as_deref()
+            .is_some_and(replicas::is_autoscaled),
         deleting: pool.metadata.deletion_timestamp.is_some(),
     }
 }

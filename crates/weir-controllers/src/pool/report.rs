@@ -275,7 +275,7 @@ async fn claims(scene: &Scene, plan: &Plan, outcomes: &Outcomes, ctx: &Ctx) -> V
         claim.v1beta1 = v1beta1;
         claims.push(claim);
     }
-    let trouble = trouble(scene, outcomes, ctx).await;
+    let trouble = trouble(scene, outcomes, ctx);
     if let Some((reason, message)) = trouble {
         for claim in &mut claims {
             let told = [
@@ -313,7 +313,7 @@ fn names(kind: Kind) -> (&'static str, Option<&'static str>) {
 }
 
 /// What a person should know first: a step that was refused, or why Azure's last operation failed.
-async fn trouble(scene: &Scene, outcomes: &Outcomes, ctx: &Ctx) -> Option<(String, String)> {
+fn trouble(scene: &Scene, outcomes: &Outcomes, ctx: &Ctx) -> Option<(String, String)> {
     if let Some(refusal) = refusal(outcomes) {
         return Some(refusal);
     }
@@ -323,24 +323,14 @@ async fn trouble(scene: &Scene, outcomes: &Outcomes, ctx: &Ctx) -> Option<(Strin
             .map_or_else(|| "AzureNotReadable".to_owned(), str::to_owned);
         return Some((reason, error.line()));
     }
-    failed_operation(scene, ctx).await
+    failed_operation(scene, ctx)
 }
 
-/// Asks Azure for the words of a failure, once; they are kept until the set is well again.
-async fn failed_operation(scene: &Scene, ctx: &Ctx) -> Option<(String, String)> {
-    let scale_set = scene.look.as_ref()?.scale_set.as_ref()?;
-    if scale_set.provisioning_state() != weir_azure::ProvisioningState::Failed {
-        return None;
-    }
-    let operation = ctx.remember(&scene.key, |memory| memory.operation.clone())?;
-    let status = scene.arm.get_operation(&operation).await.ok()?;
-    let weir_azure::OperationStatus::Failed(failure) = status else {
-        return None;
-    };
-    Some((
-        failure.code.clone(),
-        format!("{failure} ({})", failure.hint()),
-    ))
+/// The words of Azure's last failure, while the scale set shows it.
+fn failed_operation(scene: &Scene, ctx: &Ctx) -> Option<(String, String)> {
+    let failure = ctx.remember(&scene.key, |memory| memory.failure.clone())?;
+    let words = format!("{failure} ({})", failure.hint());
+    Some((failure.code, words))
 }
 
 fn set_conditions(

@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 
 use super::drained_since;
-use crate::observed::{Departure, Instance, Node, Observed, Pool, Power, Provisioning, ScaleSet};
+use crate::observed::{
+    Departure, Instance, Node, Observed, Pool, Power, Provisioning, Refusal, ScaleSet,
+};
 
 /// What the pool's numbers allow at this moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,16 +22,17 @@ impl Bounds {
     /// Resolves the pool's limits against its replicas.
     ///
     /// Surge rounds up and unavailable rounds down; if both come out 0, one may be unavailable,
-    /// as in a Deployment, since otherwise nothing could ever be replaced.
+    /// as in a Deployment, since otherwise nothing could ever be replaced. An autoscaled pool has
+    /// no surge, which its autoscaler would take for its own, and only the loss that was allowed.
     #[must_use]
     pub fn of(pool: &Pool) -> Bounds {
         let replicas = pool.replicas;
         let surge = pool.max_surge.round_up(replicas);
         let unavailable = pool.max_unavailable.round_down(replicas);
-        let unavailable = if surge == 0 {
-            unavailable.max(1)
-        } else {
-            unavailable
+        let (surge, unavailable) = match (pool.autoscaled, surge) {
+            (true, _) => (0, unavailable),
+            (false, 0) => (0, unavailable.max(1)),
+            (false, _) => (surge, unavailable),
         };
         Bounds {
             replicas,
@@ -47,7 +50,7 @@ impl Bounds {
     /// Returns how many instances may exist at once (R1).
     #[must_use]
     pub fn ceiling(self) -> u32 {
-        self.replicas + self.surge
+        self.replicas.saturating_add(self.surge)
     }
 }
 
@@ -166,10 +169,36 @@ impl<'o> Census<'o> {
         self.members.len() as u32 + self.pending()
     }
 
-    /// Returns how many more instances may be asked for (R1).
+    /// Returns how many more instances may be asked for (R1), and are likely to be had (R18).
+    ///
+    /// Once it is time to ask again after a refusal, one more than there are: what is refused is
+    /// the whole request.
     #[must_use]
     pub fn headroom(&self) -> u32 {
-        self.bounds.ceiling().saturating_sub(self.total())
+        let total = self.total();
+        let fits = match (&self.observed.refused, self.refusal()) {
+            (None, _) => u32::MAX,
+            (Some(_), Some(refusal)) => refusal.fits,
+            (Some(refusal), None) => refusal.fits.max(total + 1),
+        };
+        self.bounds.ceiling().min(fits).saturating_sub(total)
+    }
+
+    /// Returns why no more instances can be had, until it is time to ask again.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&'o Refusal> {
+        let refused = self.observed.refused.as_ref();
+        refused.filter(|refusal| self.observed.at < refusal.retry_at)
+    }
+
+    /// Returns whether Azure is at work on the scale set or on any instance.
+    #[must_use]
+    pub fn azure_is_at_work(&self) -> bool {
+        is_work(&self.scale_set.provisioning)
+            || self
+                .members
+                .iter()
+                .any(|member| is_work(&member.instance.provisioning))
     }
 
     /// Returns how many instances of the wanted revision are still to be made (R12).
@@ -190,10 +219,13 @@ impl<'o> Census<'o> {
         self.available().saturating_sub(self.bounds.floor())
     }
 
-    /// Returns whether so many instances are broken that the cause is likely outside them (R10).
+    /// Returns whether so many instances are missing for want of health that the cause is likely
+    /// outside them (R10): broken ones, and below the floor also those that are being replaced.
     #[must_use]
     pub fn brake_is_on(&self) -> bool {
-        3 * self.count(Member::is_broken) > self.bounds.replicas
+        let broken = self.count(Member::is_broken);
+        let missing = self.bounds.floor().saturating_sub(self.available());
+        broken > 0 && 3 * broken.max(missing) > self.bounds.replicas
     }
 }
 
@@ -220,6 +252,13 @@ impl Member<'_> {
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         self.standing == Standing::Leaving
+    }
+
+    /// Returns whether somebody asked that it goes first.
+    #[must_use]
+    pub fn is_marked(&self) -> bool {
+        let machine = self.instance.machine.as_ref();
+        machine.is_some_and(|machine| machine.delete_marked)
     }
 
     /// Returns whether it has this model.
@@ -270,6 +309,13 @@ impl Member<'_> {
             Standing::Broken { since, .. } => *since + pool.join_limit * 2,
             _ => Timestamp::MIN,
         }
+    }
+}
+
+fn is_work(provisioning: &Provisioning) -> bool {
+    match provisioning {
+        Provisioning::Creating | Provisioning::Updating | Provisioning::Deleting => true,
+        Provisioning::Succeeded | Provisioning::Failed(_) => false,
     }
 }
 

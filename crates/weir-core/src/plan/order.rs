@@ -1,6 +1,7 @@
 //! Who goes next among those that may: one total order, without dice.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::{Census, Member, Model, Reason, Standing};
 use crate::observed::{DeletePolicy, instance_order};
@@ -15,32 +16,27 @@ pub(super) fn fittest_to_go<'c, 'o>(
         .iter()
         .filter(|m| !m.is_leaving() && claim(m))
         .collect();
-    found.sort_by_cached_key(|member| {
-        let marked = member
-            .instance
-            .machine
-            .as_ref()
-            .is_some_and(|m| m.delete_marked);
-        (!marked, rank(member), by_policy(census, member))
-    });
+    found.sort_by_cached_key(|m| (!m.is_marked(), rank(m), by_policy(census, m)));
     found
 }
 
 /// R17: serving instances of an old model, from the zone that has most of them first.
 pub(super) fn old_and_serving<'c, 'o>(census: &'c Census<'o>) -> Vec<(&'c Member<'o>, Reason)> {
-    let mut left = fittest_to_go(census, |m| m.is(Model::Old) && m.is_available());
-    let mut in_order = Vec::with_capacity(left.len());
-    while !left.is_empty() {
-        let mut per_zone = BTreeMap::new();
-        for member in &left {
-            *per_zone.entry(&member.instance.zone).or_insert(0_u32) += 1;
-        }
-        let most = per_zone.values().copied().max().unwrap_or(0);
-        let next = left
-            .iter()
-            .position(|member| per_zone.get(&member.instance.zone) == Some(&most))
-            .unwrap_or(0);
-        in_order.push((left.remove(next), Reason::OldModel));
+    let fittest = fittest_to_go(census, |m| m.is(Model::Old) && m.is_available());
+    let count = fittest.len();
+    let mut zones: BTreeMap<_, VecDeque<_>> = BTreeMap::new();
+    for (rank, member) in fittest.into_iter().enumerate() {
+        let zone = zones.entry(&member.instance.zone).or_default();
+        zone.push_back((rank, member));
+    }
+    let mut in_order = Vec::with_capacity(count);
+    // Most members first; among zones with as many, the one whose next member is fittest to go.
+    while let Some(fullest) = zones
+        .values_mut()
+        .max_by_key(|zone| (zone.len(), Reverse(zone.front().map(|(rank, _)| *rank))))
+        && let Some((_, member)) = fullest.pop_front()
+    {
+        in_order.push((member, Reason::OldModel));
     }
     in_order
 }

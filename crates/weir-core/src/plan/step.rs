@@ -29,6 +29,11 @@ pub enum Action {
         /// How many to ask for in all.
         to: u32,
     },
+    /// Take back what Azure did not make: ask for exactly the instances that exist.
+    PutBackCapacity {
+        /// How many exist.
+        to: u32,
+    },
     /// Delete these instances, and no others, in one request.
     DeleteInstances {
         /// Their ids, in order.
@@ -73,6 +78,11 @@ pub enum Reason {
     TooFew {
         /// N.
         replicas: u32,
+    },
+    /// Azure refused to make more than exist.
+    Refused {
+        /// Azure's code.
+        code: String,
     },
     /// There are more instances than asked for.
     Surplus {
@@ -123,6 +133,7 @@ impl Action {
             Action::CreateScaleSet { .. }
             | Action::UpdateModel { .. }
             | Action::RaiseCapacity { .. }
+            | Action::PutBackCapacity { .. }
             | Action::DeleteInstances { .. }
             | Action::DeleteScaleSet => true,
             Action::AddMachine { .. }
@@ -145,6 +156,7 @@ impl fmt::Display for Action {
             Action::CreateScaleSet { capacity } => write!(f, "create scale set of {capacity}"),
             Action::UpdateModel { capacity } => write!(f, "update model, capacity {capacity}"),
             Action::RaiseCapacity { to } => write!(f, "raise capacity to {to}"),
+            Action::PutBackCapacity { to } => write!(f, "put capacity back to {to}"),
             Action::DeleteInstances { instances } => write!(f, "delete {}", instances.join(", ")),
             Action::DeleteScaleSet => f.write_str("delete scale set"),
             Action::AddMachine { instance } => write!(f, "add machine for {instance}"),
@@ -164,6 +176,7 @@ impl fmt::Display for Reason {
                 write!(f, "{replicas} + surge {surge} leaves room")
             }
             Reason::TooFew { replicas } => write!(f, "fewer than {replicas} exist"),
+            Reason::Refused { code } => write!(f, "Azure refused to make more: {code}"),
             Reason::Surplus { replicas } => write!(f, "more than {replicas} exist"),
             Reason::Broken { why } => f.write_str(why),
             Reason::Abandoned => f.write_str("its model is abandoned and it never served"),

@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Census, Member, Model, Plan, Standing};
-use crate::observed::{Departure, Provisioning};
+use crate::observed::{Departure, Provisioning, Refusal};
 
 /// One thing that is waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +79,18 @@ pub enum WaitingOn {
         /// How many may.
         ceiling: u32,
     },
+    /// Azure refused to make more than exist.
+    Refused {
+        /// Azure's code.
+        code: String,
+        /// Azure's words.
+        message: String,
+    },
+    /// Old instances serve in an autoscaled pool that allows none to be unavailable.
+    NoBudget {
+        /// How many old ones are left.
+        old: u32,
+    },
     /// No instance of the wanted revision ever served: it is not spread further.
     NeverServed {
         /// How many broke.
@@ -106,6 +118,17 @@ impl Wait {
             on,
             since: None,
             until: None,
+        }
+    }
+
+    fn refused(refusal: &Refusal) -> Wait {
+        Wait {
+            on: WaitingOn::Refused {
+                code: refusal.code.clone(),
+                message: refusal.message.clone(),
+            },
+            since: Some(refusal.since),
+            until: Some(refusal.retry_at),
         }
     }
 
@@ -142,6 +165,8 @@ impl WaitingOn {
             | WaitingOn::Batch { .. }
             | WaitingOn::Floor { .. }
             | WaitingOn::Ceiling { .. }
+            | WaitingOn::Refused { .. }
+            | WaitingOn::NoBudget { .. }
             | WaitingOn::NeverServed { .. }
             | WaitingOn::Retry { .. }
             | WaitingOn::Brake { .. } => None,
@@ -156,22 +181,23 @@ pub(super) fn explain(census: &Census<'_>, plan: &mut Plan) {
         plan.waits
             .push(Wait::new(WaitingOn::NeverServed { broken }));
     } else if old > 0 && census.model_is_current() && census.allowed_to_lose() == 0 {
-        let (available, floor) = (census.available(), census.bounds.floor());
-        plan.waits.push(Wait::new(WaitingOn::Floor {
-            available,
-            floor,
-            old,
-        }));
+        plan.waits.push(Wait::new(floor(census, old)));
     }
-    if census.needed() > 0 && census.headroom() == 0 {
+    let held_back = census.needed() > 0 && census.headroom() == 0;
+    if held_back && let Some(refusal) = census.refusal() {
+        plan.waits.push(Wait::refused(refusal));
+    } else if held_back {
         let (total, ceiling) = (census.total(), census.bounds.ceiling());
         plan.waits
             .push(Wait::new(WaitingOn::Ceiling { total, ceiling }));
     }
-    if census.pending() > 0 {
-        plan.waits.push(Wait::new(WaitingOn::Creation {
+    let failed = matches!(census.scale_set.provisioning, Provisioning::Failed(_));
+    match &census.observed.refused {
+        _ if census.pending() == 0 => {}
+        Some(refusal) if failed => plan.waits.push(Wait::refused(refusal)),
+        _ => plan.waits.push(Wait::new(WaitingOn::Creation {
             count: census.pending(),
-        }));
+        })),
     }
     let deleting = census.count(|m| m.instance.is_being_deleted());
     if deleting > 0 {
@@ -188,6 +214,17 @@ pub(super) fn explain(census: &Census<'_>, plan: &mut Plan) {
     }
     for member in &census.members {
         plan.waits.extend(wait_for(member));
+    }
+}
+
+fn floor(census: &Census<'_>, old: u32) -> WaitingOn {
+    if census.observed.pool.autoscaled && census.bounds.unavailable == 0 {
+        return WaitingOn::NoBudget { old };
+    }
+    WaitingOn::Floor {
+        available: census.available(),
+        floor: census.bounds.floor(),
+        old,
     }
 }
 
@@ -264,6 +301,14 @@ impl fmt::Display for WaitingOn {
             WaitingOn::Ceiling { total, ceiling } => {
                 write!(f, "more are needed, but {total} exist and {ceiling} may")
             }
+            WaitingOn::Refused { code, message } => {
+                write!(f, "Azure refuses to make more: {code}: {message}")
+            }
+            WaitingOn::NoBudget { old } => write!(
+                f,
+                "{old} old to replace, but an autoscaled pool makes no surge and none may be \
+                 unavailable: set maxUnavailable to 1 or more"
+            ),
             WaitingOn::NeverServed { broken } => write!(
                 f,
                 "{broken} of the new model failed and none ever served: correct the model"

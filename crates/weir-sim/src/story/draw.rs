@@ -15,7 +15,7 @@ use crate::scene::PoolSpec;
 const LAST_MOVE_SECONDS: u64 = 1_800;
 
 /// How many kinds of moves [`one_move`] knows.
-const KINDS: u64 = 24;
+const KINDS: u64 = 25;
 
 /// The dice, and whether anything goes wrong by chance at all.
 struct Draw {
@@ -93,6 +93,10 @@ impl Draw {
         }
         if self.dice.chance(0.3) {
             pool.zones = ["1", "2", "3"].map(str::to_owned).to_vec();
+        }
+        if self.dice.chance(0.12) {
+            pool.autoscaled = true;
+            pool.max_unavailable = self.one_of(&["1", "1", "50%", "0"]).to_owned();
         }
         if self.dice.chance(0.25) {
             pool.min_ready_seconds = self.one_of(&[10, 60, 180]);
@@ -219,6 +223,7 @@ impl Draw {
             },
             22 if self.dice.chance(0.5) => Move::Compact,
             22 => Move::Kill,
+            23 => Move::Scale(1 + self.below(2) as u32),
             _ => Move::Takeover,
         }
     }

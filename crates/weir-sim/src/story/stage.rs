@@ -198,8 +198,10 @@ impl<'s> Stage<'s> {
                 let vm = &instance.vm;
                 vm.provider_id.eq_ignore_ascii_case(&node.provider_id) && vm.size == pool.spec.size
             });
-            let version = &node.kubelet_version;
-            node.is_ready && !node.is_cordoned && *version == pool.spec.version && sized
+            // R9: without a budget, an autoscaled pool keeps the old model.
+            let is_held = pool.spec.autoscaled && pool.promise.unavailable == 0;
+            let is_new = node.kubelet_version == pool.spec.version && sized;
+            node.is_ready && !node.is_cordoned && (is_new || is_held)
         });
         let good = good.count();
         if good != wanted || nodes.len() != wanted {
@@ -215,7 +217,10 @@ impl<'s> Stage<'s> {
 
     /// The objects of a kind that belong to a pool, by name, with whether they leave.
     fn machines_of(&self, kind: &str, pool: &str) -> Vec<(String, bool)> {
-        let all = self.world().server(Side::Management).list_in(kind, NAMESPACE);
+        let all = self
+            .world()
+            .server(Side::Management)
+            .list_in(kind, NAMESPACE);
         all.filter(|object| object["metadata"]["labels"][POOL_NAME] == pool)
             .map(|object| {
                 let name = object["metadata"]["name"].as_str().unwrap_or_default();
@@ -250,6 +255,15 @@ impl<'s> Stage<'s> {
             // Nobody has anything left to ask of a pool that is on its way out.
             return;
         }
+        let is_count = matches!(
+            beat.what,
+            Move::Replicas(_) | Move::ScaleIn(_) | Move::Vanish(_) | Move::Limits { .. }
+        );
+        let is_scale = matches!(beat.what, Move::Scale(_));
+        if pool.spec.autoscaled && is_count || is_scale && !pool.spec.autoscaled {
+            // An autoscaled pool follows what is in Azure, and other pools what their user asks.
+            return;
+        }
         let name = pool.spec.name.clone();
         self.rig.coverage_mut().act(&beat.what);
         let world = self.rig.world_mut();
@@ -264,6 +278,7 @@ impl<'s> Stage<'s> {
             }
             Move::Tag(value) => scene::set_tag(world, &name, value),
             Move::Limits { surge, unavailable } => self.limits(at, surge, unavailable),
+            Move::Scale(more) => self.scale(at, *more),
             Move::DeleteMachine(nth) => self.delete(at, resource::MACHINES, *nth),
             Move::DeletePoolMachine(nth) => self.delete(at, POOL_MACHINES, *nth),
             Move::Vanish(nth) => self.hit(at, *nth, Azure::vanish),
@@ -352,7 +367,11 @@ impl<'s> Stage<'s> {
         let until = self.world().now() + seconds(*span);
         // What lasts longer than its like is what counts.
         let others = self.ends.iter().filter(|(_, other)| *other == end);
-        let until = others.map(|(at, _)| *at).chain([until]).max().unwrap_or(until);
+        let until = others
+            .map(|(at, _)| *at)
+            .chain([until])
+            .max()
+            .unwrap_or(until);
         self.ends.retain(|(_, other)| *other != end);
         self.ends.push((until, end));
     }
@@ -416,6 +435,26 @@ impl<'s> Stage<'s> {
         let (machine, _) = &machines[nth as usize % machines.len()];
         scene::mark_machine(self.rig.world_mut(), machine);
         self.replicas(at, replicas - 1);
+    }
+
+    fn scale(&mut self, at: usize, more: u32) {
+        let Cast { spec, .. } = &self.pools[at];
+        let (name, cluster) = (spec.name.clone(), spec.cluster.clone());
+        let replicas = self.pools[at].promise.replicas + more;
+        let Some(capacity) = self.world().azure().capacity(&name) else {
+            return;
+        };
+        if scene::set_capacity(self.rig.world_mut(), &cluster, &name, capacity + more) {
+            let now = self.world().now();
+            let Cast {
+                spec,
+                checkers,
+                promise: promised,
+            } = &mut self.pools[at];
+            spec.replicas = replicas;
+            checkers.grew();
+            promised.change(&promise(spec), now);
+        }
     }
 
     fn limits(&mut self, at: usize, surge: &str, unavailable: &str) {

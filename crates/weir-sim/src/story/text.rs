@@ -35,11 +35,13 @@ fn value(of: &impl serde::Serialize) -> Value {
 /// Takes out what is the same in a calm one.
 fn prune(of: &mut Value, calm: &Value) {
     let Value::Object(fields) = of else { return };
-    let kept = std::mem::take(fields).into_iter().filter_map(|(key, mut part)| {
-        let same = calm.get(&key)?;
-        prune(&mut part, same);
-        (part != *same && part != json!({})).then_some((key, part))
-    });
+    let kept = std::mem::take(fields)
+        .into_iter()
+        .filter_map(|(key, mut part)| {
+            let same = calm.get(&key)?;
+            prune(&mut part, same);
+            (part != *same && part != json!({})).then_some((key, part))
+        });
     *fields = kept.collect::<Map<_, _>>();
 }
 

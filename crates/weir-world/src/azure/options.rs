@@ -108,7 +108,8 @@ impl Latency {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ParallelWrites {
-    /// Both are carried out, but two deletes of instances collide: the later one gets 409.
+    /// Both are carried out, but two deletes of instances collide if the later one comes while the
+    /// earlier one is being accepted: it gets 409.
     Accept,
     /// The later one gets 409.
     Conflict,
@@ -301,6 +302,8 @@ pub struct AzureOptions {
     pub operations_kept_for: SignedDuration,
     /// What a write does that meets an unfinished one.
     pub parallel_writes: ParallelWrites,
+    /// How long a delete of instances is being accepted: until then another one collides.
+    pub delete_acceptance: SignedDuration,
     /// Whether requests are counted.
     pub throttling: Throttling,
     /// What a refusal by Compute looks like.
@@ -342,6 +345,7 @@ impl Default for AzureOptions {
             retry_after_seconds: 10,
             operations_kept_for: SignedDuration::from_hours(1),
             parallel_writes: ParallelWrites::Preempt,
+            delete_acceptance: SignedDuration::from_secs(2),
             throttling: Throttling::On,
             throttle_body: ThrottleBody::Alternate,
             quota: Quota::default(),

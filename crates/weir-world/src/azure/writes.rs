@@ -209,14 +209,19 @@ impl Azure {
             return Ok(());
         };
         let running = set.running.keys();
-        let running = running.filter_map(|guid| Some(self.operations.get(guid)?.kind));
-        let running: Vec<Kind> = running.filter(|kind| kind.is_on_set()).collect();
+        let running = running.filter_map(|guid| self.operations.get(guid));
+        let running: Vec<_> = running
+            .filter(|operation| operation.kind.is_on_set())
+            .collect();
+        // Each of two deletes would lower the capacity that the other one has read.
+        let accepted_since = self.now - self.options.delete_acceptance;
+        let collides = kind == Kind::DeleteInstances
+            && running
+                .iter()
+                .any(|other| other.kind == kind && other.started > accepted_since);
         match self.options.parallel_writes {
             ParallelWrites::Conflict if !running.is_empty() => Err(concurrent()),
-            // Each of the two would lower the capacity that the other one has read.
-            ParallelWrites::Accept if kind == Kind::DeleteInstances && running.contains(&kind) => {
-                Err(concurrent())
-            }
+            ParallelWrites::Accept if collides => Err(concurrent()),
             ParallelWrites::Preempt if kind.is_on_set() => {
                 self.preempt(key);
                 Ok(())

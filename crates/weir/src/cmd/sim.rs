@@ -1,12 +1,22 @@
 //! `weir sim`: stories drawn from seeds, played and judged.
 
+use std::collections::BTreeMap;
 use std::io::Write;
-use std::ops::Range;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use weir_sim::coverage::Table;
+use weir_sim::shrink;
 use weir_sim::story::{Story, Verdict};
+
+/// From how many seeds on a run has to exercise everything.
+const SWARM: u64 = 300;
+
+/// How many failing seeds are shrunk: the first few faults are repaired before the rest is read.
+const SHRUNK_MAX: usize = 3;
 
 /// Plays stories in a simulated world: users, faults, restarts and time, all drawn from a seed.
 #[derive(Args, Debug)]
@@ -17,6 +27,9 @@ pub(crate) struct SimArgs {
     /// How many seeds, one after the other.
     #[arg(long, default_value_t = 1)]
     count: u64,
+    /// Play this story instead, one line of JSON as a failed run prints it.
+    #[arg(long, conflicts_with_all = ["seed", "count"])]
+    story: Option<String>,
     /// Play each seed in two processes and compare their traces.
     #[arg(long)]
     twice: bool,
@@ -26,49 +39,60 @@ pub(crate) struct SimArgs {
     /// Print each verdict as one line of JSON.
     #[arg(long)]
     json: bool,
+    /// Print failed stories as they were drawn, without looking for smaller ones.
+    #[arg(long)]
+    no_shrink: bool,
 }
 
 /// Plays the stories.
 pub(crate) fn run(args: &SimArgs) -> Result<()> {
     let mut out = std::io::stdout().lock();
+    let stories = stories(args)?;
+    let count = stories.len();
     let mut failed = Vec::new();
-    let seeds = args.seed..args.seed.saturating_add(args.count);
-    for_each_played(seeds, args.trace, |played| {
-        let Played {
-            story,
-            verdict,
-            lines,
-        } = played;
-        let seed = verdict.seed;
-        if args.count == 1 && !args.json {
-            write!(out, "{story}")?;
-        }
-        for line in &lines {
-            writeln!(out, "{line}")?;
-        }
-        report(&mut out, &story, &verdict, args)?;
+    let mut table = Table::default();
+    for_each_played(&stories, args.trace, |played| {
+        report(&mut out, &played, count == 1, args)?;
         if args.twice {
-            let other = fingerprint_elsewhere(seed)?;
-            ensure!(
-                other == verdict.fingerprint,
-                "seed {seed} differs between two processes: {other:016x} and {:016x}",
-                verdict.fingerprint
-            );
+            compare_with_second_process(&played)?;
         }
-        if !verdict.broken.is_empty() {
-            failed.push(seed);
+        table.add(&played.verdict.coverage);
+        if !played.verdict.broken.is_empty() {
+            failed.push(played);
         }
         Ok(())
     })?;
-    if !args.json {
-        let good = args.count - failed.len() as u64;
-        writeln!(out, "{good} of {} seeds held every promise", args.count)?;
+    if !args.json && count > 1 {
+        writeln!(out, "{table}")?;
     }
+    if !args.no_shrink && !args.json {
+        for played in failed.iter().take(SHRUNK_MAX) {
+            show_smallest(&mut out, played)?;
+        }
+    }
+    if !args.json {
+        let good = count - failed.len();
+        writeln!(out, "{good} of {count} seeds held every promise")?;
+    }
+    let seeds: Vec<_> = failed.iter().map(|played| played.verdict.seed).collect();
     ensure!(
-        failed.is_empty(),
-        "promises were broken under seeds {failed:?}"
+        seeds.is_empty(),
+        "promises were broken under seeds {seeds:?}"
     );
+    let missing = table.missing();
+    if count as u64 >= SWARM && !missing.is_empty() {
+        bail!("never exercised: {}", missing.join("; "));
+    }
     Ok(())
+}
+
+fn stories(args: &SimArgs) -> Result<Vec<Story>> {
+    if let Some(line) = &args.story {
+        let story = Story::from_line(line).context("--story is not a story")?;
+        return Ok(vec![story]);
+    }
+    let seeds = args.seed..args.seed.saturating_add(args.count);
+    Ok(seeds.map(Story::draw).collect())
 }
 
 /// A story that was played.
@@ -78,8 +102,7 @@ struct Played {
     lines: Vec<String>,
 }
 
-fn play(seed: u64, traced: bool) -> Played {
-    let story = Story::draw(seed);
+fn play(story: &Story, traced: bool) -> Played {
     let mut lines = Vec::new();
     let verdict = story.play_with(|world| {
         if traced {
@@ -91,48 +114,65 @@ fn play(seed: u64, traced: bool) -> Played {
         }
     });
     Played {
-        story,
+        story: story.clone(),
         verdict,
         lines,
     }
 }
 
-/// Plays seeds on all cores and hands them over in their order.
+/// Plays stories on all cores and hands them over in their order.
 fn for_each_played(
-    seeds: Range<u64>,
+    stories: &[Story],
     traced: bool,
     mut hand_over: impl FnMut(Played) -> Result<()>,
 ) -> Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut left = seeds;
-    loop {
-        let batch: Vec<u64> = left.by_ref().take(cores).collect();
-        if batch.is_empty() {
-            return Ok(());
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        for _ in 0..cores.min(stories.len()) {
+            let (sender, next) = (sender.clone(), &next);
+            scope.spawn(move || {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(story) = stories.get(at) else { return };
+                    if sender.send((at, play(story, traced))).is_err() {
+                        return;
+                    }
+                }
+            });
         }
-        let played: Vec<Played> = std::thread::scope(|scope| {
-            let players: Vec<_> = batch
-                .iter()
-                .map(|seed| scope.spawn(|| play(*seed, traced)))
-                .collect();
-            players
-                .into_iter()
-                .map(|p| p.join().expect("a run reports its panics"))
-                .collect()
-        });
-        for one in played {
-            hand_over(one)?;
+        drop(sender);
+        let (mut early, mut due) = (BTreeMap::new(), 0);
+        for (at, played) in receiver {
+            early.insert(at, played);
+            while let Some(played) = early.remove(&due) {
+                due += 1;
+                hand_over(played)?;
+            }
         }
-    }
+        Ok(())
+    })
 }
 
-fn report(out: &mut impl Write, story: &Story, verdict: &Verdict, args: &SimArgs) -> Result<()> {
+fn report(out: &mut impl Write, played: &Played, alone: bool, args: &SimArgs) -> Result<()> {
+    let Played {
+        story,
+        verdict,
+        lines,
+    } = played;
+    for line in lines {
+        writeln!(out, "{line}")?;
+    }
     if args.json {
         writeln!(out, "{}", serde_json::to_string(verdict)?)?;
         return Ok(());
     }
+    if alone || !verdict.broken.is_empty() {
+        write!(out, "{story}")?;
+    }
     if verdict.broken.is_empty() {
-        if args.count == 1 {
+        if alone {
             writeln!(
                 out,
                 "held every promise: {} s simulated, {} calls to Azure, {} kills, trace {:016x}",
@@ -141,21 +181,41 @@ fn report(out: &mut impl Write, story: &Story, verdict: &Verdict, args: &SimArgs
         }
         return Ok(());
     }
-    if args.count > 1 {
-        write!(out, "{story}")?;
-    }
     for broken in &verdict.broken {
         writeln!(out, "  BROKEN  {broken}")?;
     }
-    writeln!(out, "  replay: weir sim --seed {} --trace", verdict.seed)?;
+    if args.story.is_none() {
+        writeln!(out, "  replay: weir sim --seed {} --trace", verdict.seed)?;
+    }
     Ok(())
 }
 
-/// Plays a seed in a process of its own and returns the hash of its trace.
-fn fingerprint_elsewhere(seed: u64) -> Result<u64> {
+/// Prints the smallest story found that breaks the same promise.
+fn show_smallest(out: &mut impl Write, played: &Played) -> Result<()> {
+    let seed = played.verdict.seed;
+    let smallest = shrink::smallest(&played.story, &played.verdict.broken, |story| {
+        play(story, false).verdict.broken
+    });
+    let plays = smallest.plays;
+    writeln!(
+        out,
+        "smallest story found for seed {seed}, in {plays} plays:"
+    )?;
+    write!(out, "{}", smallest.story)?;
+    for broken in &smallest.broken {
+        writeln!(out, "  BROKEN  {broken}")?;
+    }
+    let line = smallest.story.to_line();
+    writeln!(out, "  replay: weir sim --trace --story '{line}'")?;
+    Ok(())
+}
+
+/// Plays a story in a process of its own and compares the two traces.
+fn compare_with_second_process(played: &Played) -> Result<()> {
+    let (seed, ours) = (played.verdict.seed, played.verdict.fingerprint);
     let program = std::env::current_exe().context("failed to find this program")?;
     let output = Command::new(program)
-        .args(["sim", "--json", "--seed", &seed.to_string()])
+        .args(["sim", "--json", "--story", &played.story.to_line()])
         .output()
         .context("failed to start a second process")?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -165,7 +225,12 @@ fn fingerprint_elsewhere(seed: u64) -> Result<u64> {
         .context("the second process said nothing")?;
     let verdict: serde_json::Value =
         serde_json::from_str(line).context("the second process did not end with a verdict")?;
-    verdict["fingerprint"]
+    let theirs = verdict["fingerprint"]
         .as_u64()
-        .context("the verdict has no fingerprint")
+        .context("the verdict has no fingerprint")?;
+    ensure!(
+        theirs == ours,
+        "seed {seed} differs between two processes: {theirs:016x} and {ours:016x}"
+    );
+    Ok(())
 }
