@@ -35,6 +35,8 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Search every state of small pools: the long search, of which `test` runs a part
+    Exhaustive,
     /// Build the real control plane of the end-to-end suite and print where it lies
     Testbed,
 }
@@ -62,6 +64,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         } else {
             crds::Mode::Write
         }),
+        Task::Exhaustive => test::exhaustive(),
         Task::Testbed => {
             println!("{}", testbed::build()?.display());
             Ok(())

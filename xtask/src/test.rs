@@ -88,6 +88,24 @@ fn end_to_end() -> anyhow::Result<()> {
     run_command(&mut tests)
 }
 
+/// Searches every state of small pools, and prints a line for each pool.
+///
+/// # Errors
+/// A promise is broken, or the search cannot be run.
+pub(crate) fn exhaustive() -> anyhow::Result<()> {
+    let what = [
+        "test",
+        "--release",
+        "-p",
+        "weir-core",
+        "--test",
+        "exhaustive",
+    ];
+    let mut search = Command::new("cargo");
+    search.args(what).args(["--", "--nocapture"]);
+    run_command(search.env("WEIR_EXHAUSTIVE", "full"))
+}
+
 /// Returns where the built program lies.
 fn weir() -> anyhow::Result<PathBuf> {
     Ok(tidy::metadata()?.target_directory.join("release/weir"))

@@ -1,4 +1,4 @@
-//! The annotations in which Weir keeps what it must remember, on the objects concerned.
+//! The annotations in which Weir keeps what it must remember, and those that users set.
 //!
 //! They survive restarts and `clusterctl move`, which drops every status.
 
@@ -16,3 +16,7 @@ pub const DRAINED: &str = "weir.infrastructure.cluster.x-k8s.io/drained";
 
 /// How many instances an autoscaled pool was last seen to have, leaving ones included.
 pub const REPLICAS: &str = "weir.infrastructure.cluster.x-k8s.io/replicas";
+
+/// Set by users: which change of the bootstrap data makes instances old. `Reference` (the default)
+/// is another Secret, `Content` another meaning of what is in it, `Never` none.
+pub const ROLL_ON_BOOTSTRAP: &str = "weir.infrastructure.cluster.x-k8s.io/roll-on-bootstrap";

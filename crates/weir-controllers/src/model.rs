@@ -29,6 +29,9 @@ use weir_azure::vmss::{
 use weir_azure::{ScaleSet, ScaleSetId, Secret};
 use weir_core::observed::Revision;
 
+use crate::marks;
+
+mod bootstrap;
 mod change;
 mod error;
 mod image;
@@ -157,7 +160,7 @@ pub fn wanted(ingredients: &Ingredients<'_>) -> Result<Wanted, ModelError> {
         properties.virtual_machine_profile = Some(profile);
     }
     let version = machine_pool.spec.template.spec.version.as_deref();
-    let revision = revision::revision(&scale_set, version, &bootstrap.secret_name);
+    let revision = revision::revision(&scale_set, version, &identity_of(pool, bootstrap)?);
     let tags = scale_set.tags.get_or_insert_default();
     tags.insert(REVISION_TAG.to_owned(), revision.0.clone());
     Ok(Wanted {
@@ -347,6 +350,21 @@ fn additional_capabilities(pool: &AzureMachinePool) -> Option<AdditionalCapabili
         ultra_ssd_enabled,
         ..AdditionalCapabilities::default()
     })
+}
+
+/// Returns what of the bootstrap data makes an instance old when it changes.
+fn identity_of(pool: &AzureMachinePool, bootstrap: &BootstrapData) -> Result<String, ModelError> {
+    let policy = pool.annotations().get(marks::ROLL_ON_BOOTSTRAP);
+    match policy.map_or("Reference", String::as_str) {
+        "Reference" => Ok(bootstrap.secret_name.clone()),
+        "Content" => Ok(
+            bootstrap::meaning(&bootstrap.data).unwrap_or_else(|| bootstrap.secret_name.clone())
+        ),
+        "Never" => Ok(String::new()),
+        other => Err(ModelError::RollOnBootstrap {
+            value: other.to_owned(),
+        }),
+    }
 }
 
 /// Returns the bootstrap data as Azure wants it. What is no bootstrap data makes no node, and what

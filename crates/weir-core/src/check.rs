@@ -28,7 +28,7 @@ pub fn broken_promises(observed: &Observed, plan: &Plan) -> Vec<String> {
                 if *to < capacity {
                     broken.push(format!("R4: capacity is lowered from {capacity} to {to}"));
                 }
-                if *to > capacity && to + deleting > pool.replicas + surge {
+                if *to > capacity && to + deleting > pool.replicas.saturating_add(surge) {
                     broken.push(format!(
                         "R1: capacity {to} and {deleting} being deleted exceed {} + {surge}",
                         pool.replicas

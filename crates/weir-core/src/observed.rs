@@ -234,7 +234,7 @@ impl Limit {
     pub fn round_up(self, replicas: u32) -> u32 {
         match self {
             Limit::Count(count) => count,
-            Limit::Percent(percent) => scaled(percent, replicas).div_ceil(100) as u32,
+            Limit::Percent(percent) => saturated(scaled(percent, replicas).div_ceil(100)),
         }
     }
 
@@ -243,13 +243,17 @@ impl Limit {
     pub fn round_down(self, replicas: u32) -> u32 {
         match self {
             Limit::Count(count) => count,
-            Limit::Percent(percent) => (scaled(percent, replicas) / 100) as u32,
+            Limit::Percent(percent) => saturated(scaled(percent, replicas) / 100),
         }
     }
 }
 
 fn scaled(percent: u32, replicas: u32) -> u64 {
     u64::from(percent) * u64::from(replicas)
+}
+
+fn saturated(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 impl Instance {

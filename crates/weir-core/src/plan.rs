@@ -125,7 +125,8 @@ fn record(census: &Census<'_>, plan: &mut Plan) {
         }
     }
     // R9: until the place is filled again, these objects are what remembers it.
-    if census.observed.pool.autoscaled && census.total() < census.bounds.replicas {
+    let is_filled = census.scale_set.capacity >= census.bounds.replicas;
+    if census.observed.pool.autoscaled && !is_filled {
         return;
     }
     for machine in &census.observed.orphans {
@@ -159,7 +160,10 @@ fn put_back(census: &Census<'_>) -> Option<Step> {
 /// Returns how many of its instances broke, once they fill the budget of one round.
 fn never_served(census: &Census<'_>) -> Option<u32> {
     let broken = census.count(|m| m.is(Model::Current) && m.is_broken());
-    let round = (census.bounds.surge + census.bounds.unavailable).max(1);
+    let Bounds {
+        surge, unavailable, ..
+    } = census.bounds;
+    let round = surge.saturating_add(unavailable).max(1);
     (!is_proven(census) && broken >= round.min(census.bounds.replicas.max(1))).then_some(broken)
 }
 

@@ -33,6 +33,10 @@ use weir_core::plan;
 const EXTENT: &str = "WEIR_EXHAUSTIVE";
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long to search is asked of whoever runs it"
+)]
 fn every_promise_holds_in_every_state_that_can_be_reached() {
     let is_full = std::env::var(EXTENT).is_ok_and(|extent| extent == "full");
     let mut configs = pools::bounded();
@@ -42,8 +46,9 @@ fn every_promise_holds_in_every_state_that_can_be_reached() {
     let mut sum = (0, 0);
     let mut broken = Vec::new();
     for config in &configs {
+        let started = std::time::Instant::now();
         let found = search(config, plan);
-        println!("{}", row(config, &found));
+        println!("{}", row(config, &found, started.elapsed().as_secs_f64()));
         sum = (sum.0 + found.states, sum.1 + found.transitions);
         broken.extend(found.fault.map(|fault| fault.story));
     }
@@ -100,9 +105,8 @@ fn a_state_is_its_number() {
     }
 }
 
-fn row(config: &Config, found: &Found) -> String {
-    let (states, transitions, took) = (found.states, found.transitions, found.took);
-    let seconds = took.as_secs_f64();
+fn row(config: &Config, found: &Found, seconds: f64) -> String {
+    let (states, transitions) = (found.states, found.transitions);
     let rests: Vec<String> = found
         .rests
         .iter()

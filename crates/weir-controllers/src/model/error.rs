@@ -129,6 +129,15 @@ pub enum ModelError {
         /// The cluster.
         cluster: String,
     },
+    /// The policy for changes of the bootstrap data is none of those that exist.
+    #[error(
+        "annotation weir.infrastructure.cluster.x-k8s.io/roll-on-bootstrap is {value:?}: write \
+         Reference, Content or Never"
+    )]
+    RollOnBootstrap {
+        /// What it is.
+        value: String,
+    },
     /// The bootstrap data is empty.
     #[error("secret {secret} has an empty value: see what the bootstrap provider reports")]
     BootstrapEmpty {

@@ -94,7 +94,7 @@ const FIELDS: &[(&str, Part)] = &[
     ("properties.additionalCapabilities", Model(Text)),
     (vm!("osProfile.computerNamePrefix"), Model(Word)),
     (vm!("osProfile.adminUsername"), Model(Text)),
-    // Write-only and made from the bootstrap data, which is judged by its Secret's name.
+    // Write-only and made from the bootstrap data, which is judged apart.
     (vm!("osProfile.adminPassword"), Apart),
     (vm!("osProfile.customData"), Apart),
     (vm!("osProfile.linuxConfiguration"), Model(Line)),
@@ -155,19 +155,15 @@ const FIELDS: &[(&str, Part)] = &[
     (vm!("billingProfile"), Model(Text)),
 ];
 
-/// Returns the revision of a body, a Kubernetes version and a bootstrap Secret's name.
+/// Returns the revision of a body, a Kubernetes version and what stands for the bootstrap data.
 ///
-/// The *name* of the Secret stands for the bootstrap data: core Cluster API's rule is that a change
-/// of the reference rolls a pool and a change of the content, such as a new token, does not.
-pub(super) fn revision(
-    scale_set: &ScaleSet,
-    version: Option<&str>,
-    bootstrap_secret: &str,
-) -> Revision {
+/// By default that is the *name* of its Secret: core Cluster API's rule is that a change of the
+/// reference rolls a pool and a change of the content, such as a new token, does not.
+pub(super) fn revision(scale_set: &ScaleSet, version: Option<&str>, bootstrap: &str) -> Revision {
     let mut facts = facts(scale_set);
     let version = version.unwrap_or_default().trim_start_matches(['v', 'V']);
     facts.insert("kubernetesVersion".to_owned(), version.to_owned());
-    facts.insert("bootstrapSecret".to_owned(), bootstrap_secret.to_owned());
+    facts.insert("bootstrapSecret".to_owned(), bootstrap.to_owned());
     let mut digest = Sha256::new();
     for (path, value) in &facts {
         // Quoted, so that no value can pass for two lines.
@@ -345,6 +341,6 @@ fn join(path: &str, name: &str) -> String {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

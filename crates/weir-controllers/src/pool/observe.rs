@@ -362,32 +362,20 @@ fn join(
     let owner = target.machine_pool.as_deref();
     let replicas = replicas::replicas(pool, owner, capacity, &joined.instances, &orphans);
     let pool = core_pool(pool, replicas, &target);
-    let learnt = ctx.remember(target.key, |memory| {
-        if let Ok(look) = &azure {
-            memory.learn(look, &pool.revision);
-        }
-        Learnt {
-            deletion_due: memory.deletion_due(),
-            refused: memory.refusals.standing(&pool.revision),
-            deletes_collide: memory.collided_within(COLLISIONS_REMEMBERED, now),
-        }
-    });
+    let learnt = learnt(azure.as_ref().ok(), &pool.revision, target.key, ctx);
     let observed = Observed {
         at: now,
         looked_at: azure.as_ref().map_or(now, |look| look.at),
         pool,
         scale_set,
-        instances: reading(&azure, |_| joined.instances),
+        instances: reading(&azure, |_| std::mem::take(&mut joined.instances)),
         orphans,
         nodes: nodes_read,
         deletion_due: learnt.deletion_due,
         refused: learnt.refused,
         deletes_collide: learnt.deletes_collide,
     };
-    for orphan in left {
-        let name = format!("orphan/{}", orphan.pool_machine.name_any());
-        joined.objects.insert(name, orphan);
-    }
+    joined.keep_orphans(left);
     let (look, unread) = match azure {
         Ok(look) => (Some(look), None),
         Err(error) => (None, Some(error)),
@@ -414,6 +402,21 @@ fn reading<T>(azure: &Result<Look, ArmError>, known: impl FnOnce(&Look) -> T) ->
     }
 }
 
+/// Learns from a look, and returns what is known of Azure beside it.
+fn learnt(look: Option<&Look>, revision: &Revision, key: &Key, ctx: &Ctx) -> Learnt {
+    let now = ctx.clock.now();
+    ctx.remember(key, |memory| {
+        if let Some(look) = look {
+            memory.learn(look, revision);
+        }
+        Learnt {
+            deletion_due: memory.deletion_due(),
+            refused: memory.refusals.standing(revision),
+            deletes_collide: memory.collided_within(COLLISIONS_REMEMBERED, now),
+        }
+    })
+}
+
 /// What earlier turns have learnt of Azure.
 struct Learnt {
     deletion_due: Option<Timestamp>,
@@ -425,6 +428,16 @@ struct Learnt {
 struct Joined {
     instances: Vec<core::Instance>,
     objects: BTreeMap<String, Objects>,
+}
+
+impl Joined {
+    /// Keeps the objects of machines without an instance, by the name of the pool machine.
+    fn keep_orphans(&mut self, orphans: Vec<Objects>) {
+        for orphan in orphans {
+            let name = format!("orphan/{}", orphan.pool_machine.name_any());
+            self.objects.insert(name, orphan);
+        }
+    }
 }
 
 fn join_instances(

@@ -50,7 +50,7 @@ impl Bounds {
     /// Returns how many instances may exist at once (R1).
     #[must_use]
     pub fn ceiling(self) -> u32 {
-        self.replicas + self.surge
+        self.replicas.saturating_add(self.surge)
     }
 }
 

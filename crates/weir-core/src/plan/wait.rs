@@ -121,14 +121,14 @@ impl Wait {
         }
     }
 
-    fn refused(refusal: &Refusal) -> Wait {
+    fn refused(refusal: &Refusal, at: Timestamp) -> Wait {
         Wait {
             on: WaitingOn::Refused {
                 code: refusal.code.clone(),
                 message: refusal.message.clone(),
             },
             since: Some(refusal.since),
-            until: Some(refusal.retry_at),
+            until: Some(refusal.retry_at).filter(|retry_at| *retry_at > at),
         }
     }
 
@@ -176,6 +176,7 @@ impl WaitingOn {
 
 /// Adds to the plan what it waits for, most telling first.
 pub(super) fn explain(census: &Census<'_>, plan: &mut Plan) {
+    let at = census.observed.at;
     let old = census.count(|m| m.is(Model::Old) && m.is_available());
     if let Some(broken) = super::never_served(census) {
         plan.waits
@@ -185,7 +186,7 @@ pub(super) fn explain(census: &Census<'_>, plan: &mut Plan) {
     }
     let held_back = census.needed() > 0 && census.headroom() == 0;
     if held_back && let Some(refusal) = census.refusal() {
-        plan.waits.push(Wait::refused(refusal));
+        plan.waits.push(Wait::refused(refusal, at));
     } else if held_back {
         let (total, ceiling) = (census.total(), census.bounds.ceiling());
         plan.waits
@@ -194,7 +195,8 @@ pub(super) fn explain(census: &Census<'_>, plan: &mut Plan) {
     let failed = matches!(census.scale_set.provisioning, Provisioning::Failed(_));
     match &census.observed.refused {
         _ if census.pending() == 0 => {}
-        Some(refusal) if failed => plan.waits.push(Wait::refused(refusal)),
+        Some(_) if failed && held_back && census.refusal().is_some() => {}
+        Some(refusal) if failed => plan.waits.push(Wait::refused(refusal, at)),
         _ => plan.waits.push(Wait::new(WaitingOn::Creation {
             count: census.pending(),
         })),

@@ -40,8 +40,8 @@ pub fn bounded() -> Vec<Config> {
         ..config
     };
     let mut configs: Vec<Config> = pools(4).collect();
-    configs.extend(pools(3).map(|pool| good(pool.with(1, 0))));
-    configs.extend(pools(2).map(|pool| good(pool.with(0, 1))));
+    configs.extend(pools(2).map(|pool| good(pool.with(1, 0))));
+    configs.extend(pools(1).map(|pool| good(pool.with(0, 1))));
     configs.extend(surroundings(2).map(|pool| good(pool.with(1, 0))));
     without_known(configs)
 }

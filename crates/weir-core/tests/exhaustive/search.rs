@@ -7,9 +7,7 @@
 //! asking for fairness between moves, and needs no measure that has to be believed: the order of
 //! the graph is the measure. A turn that changes nothing is no move, so waiting is no cycle.
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
-use std::time::{Duration, Instant};
+use std::collections::{BTreeMap, VecDeque};
 
 use weir_core::Plan;
 
@@ -26,7 +24,6 @@ pub struct Found {
     pub states: usize,
     pub transitions: usize,
     pub rests: BTreeMap<Rest, usize>,
-    pub took: Duration,
     pub fault: Option<Fault>,
 }
 
@@ -40,14 +37,12 @@ pub struct Fault {
 
 /// Searches one configuration.
 pub fn search(config: &Config, planner: Planner) -> Found {
-    let started = Instant::now();
     let mut search = Search::new(config, planner);
     let fault = search.run().or_else(|| search.cycle());
     Found {
         states: search.keys.len(),
         transitions: search.transitions,
         rests: search.rests,
-        took: started.elapsed(),
         fault,
     }
 }
@@ -58,7 +53,7 @@ struct Search<'s> {
     /// Keys in the order of discovery; the index of a state is its place here.
     keys: Vec<u128>,
     parents: Vec<u32>,
-    index: HashMap<u128, u32, BuildHasherDefault<Mix>>,
+    index: Index,
     /// Where the fair moves of each state begin in `fair`; as long as what was visited, plus one.
     fair_from: Vec<u32>,
     fair: Vec<u32>,
@@ -75,7 +70,7 @@ impl<'s> Search<'s> {
             planner,
             keys: Vec::new(),
             parents: Vec::new(),
-            index: HashMap::default(),
+            index: Index::default(),
             fair_from: vec![0],
             fair: Vec::new(),
             transitions: 0,
@@ -89,9 +84,8 @@ impl<'s> Search<'s> {
 
     fn discover(&mut self, state: &State, parent: u32) -> u32 {
         let key = state.key();
-        let next = self.keys.len() as u32;
-        let index = *self.index.entry(key).or_insert(next);
-        if index == next {
+        let index = self.index.find_or_add(key, &self.keys);
+        if index as usize == self.keys.len() {
             self.keys.push(key);
             self.parents.push(parent);
         }
@@ -272,7 +266,7 @@ impl<'s> Search<'s> {
     /// The shortest way along fair moves from a state back to it.
     fn way_back(&self, home: u32) -> Vec<u32> {
         let mut came_from = BTreeMap::new();
-        let mut queue = std::collections::VecDeque::from([home]);
+        let mut queue = VecDeque::from([home]);
         while let Some(at) = queue.pop_front() {
             for next in self.fair_nexts(at) {
                 if *next == home {
@@ -324,25 +318,47 @@ fn tell_plan(plan: &Plan, done: usize) -> String {
     told
 }
 
-/// Spreads keys over the table. Nothing depends on its order: the table is only ever asked.
+/// Finds the place of a key in a list of keys; half of it at least is empty.
 #[derive(Default)]
-struct Mix(u64);
+struct Index {
+    places: Vec<u32>,
+}
 
-impl Hasher for Mix {
-    fn finish(&self) -> u64 {
-        self.0
-    }
+const EMPTY: u32 = u32::MAX;
 
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u128(u128::from(*byte));
+impl Index {
+    /// Returns the place of the key; the end of the list, where it is to be put, if it is not there.
+    fn find_or_add(&mut self, key: u128, keys: &[u128]) -> u32 {
+        if self.places.len() <= 2 * keys.len() {
+            self.places = vec![EMPTY; (4 * keys.len()).next_power_of_two().max(64)];
+            for (place, key) in keys.iter().enumerate() {
+                let slot = self.slot(*key, keys);
+                self.places[slot] = place as u32;
+            }
         }
+        let slot = self.slot(key, keys);
+        if self.places[slot] == EMPTY {
+            self.places[slot] = keys.len() as u32;
+        }
+        self.places[slot]
     }
 
-    fn write_u128(&mut self, key: u128) {
-        for half in [key as u64, (key >> 64) as u64] {
-            self.0 = (self.0 ^ half).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            self.0 ^= self.0 >> 32;
+    /// Where the key is, or the empty slot where it would be.
+    fn slot(&self, key: u128, keys: &[u128]) -> usize {
+        let last = self.places.len() - 1;
+        let mut slot = mixed(key) as usize & last;
+        while self.places[slot] != EMPTY && keys[self.places[slot] as usize] != key {
+            slot = (slot + 1) & last;
         }
+        slot
     }
+}
+
+/// Spreads keys that differ in a few bits over the whole table.
+fn mixed(key: u128) -> u64 {
+    let halves = [key as u64, (key >> 64) as u64];
+    halves.iter().fold(0, |sum: u64, half| {
+        let sum = (sum ^ half).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        sum ^ (sum >> 32)
+    })
 }

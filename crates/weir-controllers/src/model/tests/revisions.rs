@@ -44,6 +44,22 @@ fn a_new_token_makes_no_new_revision_and_a_new_secret_does() {
 }
 
 #[test]
+fn whoever_asks_for_it_has_a_change_of_the_content_roll_and_no_new_token() {
+    let with = |policy: &str, data: &str| {
+        let mut world = World::new();
+        let policy = (marks::ROLL_ON_BOOTSTRAP.to_owned(), policy.to_owned());
+        world.annotations.extend([policy]);
+        world.bootstrap.data = format!("#cloud-config\nruncmd: [{data}]\n").into_bytes();
+        world.revision()
+    };
+    let (token, rotated) = ("abcdef.0123456789abcdef", "ghijkl.fedcba9876543210");
+    assert_eq!(with("Content", token), with("Content", rotated));
+    assert_ne!(with("Content", token), with("Content", "reboot"));
+    assert_eq!(with("Reference", token), with("Reference", "reboot"));
+    assert_eq!(with("Never", token), with("Never", "reboot"));
+}
+
+#[test]
 fn a_new_version_makes_a_new_revision_even_with_an_image_of_ones_own() {
     let image = json!({ "template": { "image": { "id": "/subscriptions/s/images/i" } } });
     let version = |text: &str| json!({ "spec": { "template": { "spec": { "version": text } } } });
