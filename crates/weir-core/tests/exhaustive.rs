@@ -39,7 +39,9 @@ fn every_promise_holds_in_every_state_that_can_be_reached() {
     let is_full = std::env::var(EXTENT).is_ok_and(|extent| extent == "full");
     let mut configs = pools::bounded();
     if is_full {
-        configs.extend(pools::full());
+        let bounded = configs.clone();
+        let further = pools::full().into_iter();
+        configs.extend(further.filter(|config| !bounded.contains(config)));
     }
     let mut sum = (0, 0);
     let mut broken = Vec::new();

@@ -60,7 +60,7 @@ pub fn full() -> Vec<Config> {
     configs.extend(pools(4).map(|pool| good(pool.with(1, 0))));
     configs.extend(pools(4).map(|pool| good(pool.with(0, 1))));
     configs.extend(pools(2).map(|pool| good(pool.with(1, 1))));
-    configs.extend(pools(3).map(|pool| good(pool.with(0, 2))));
+    configs.extend(pools(1).map(|pool| good(pool.with(0, 2))));
     configs.extend(pools(2).map(|pool| good(drains_end(pool.with(2, 0)))));
     configs.extend(surroundings(3).map(|pool| good(pool.with(1, 0))));
     configs.extend(surroundings(2).map(|pool| good(pool.with(0, 1))));
