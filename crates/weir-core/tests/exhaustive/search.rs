@@ -327,7 +327,7 @@ struct Index {
 const EMPTY: u32 = u32::MAX;
 
 impl Index {
-    /// Returns the place of the key; the end of the list, where it is to be put, if it is not there.
+    /// Returns where the key is in the list; if it is not, the end, where it has to be put.
     fn find_or_add(&mut self, key: u128, keys: &[u128]) -> u32 {
         if self.places.len() <= 2 * keys.len() {
             self.places = vec![EMPTY; (4 * keys.len()).next_power_of_two().max(64)];
