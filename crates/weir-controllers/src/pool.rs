@@ -12,7 +12,7 @@ mod report;
 use jiff::{SignedDuration, Timestamp};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
-use serde_json::json;
+use serde_json::{Value, json};
 use weir_api::{AzureMachinePool, contract};
 use weir_core::observed::Reading;
 use weir_core::plan::Plan;
@@ -158,15 +158,7 @@ async fn hold(pool: &AzureMachinePool, plan: &Plan, ctx: &Ctx) -> Result<(), kub
         "finalizers": finalizers,
         "resourceVersion": pool.resource_version(),
     }});
-    let api: Api<AzureMachinePool> =
-        Api::namespaced(ctx.kube.clone(), &pool.namespace().unwrap_or_default());
-    api.patch(
-        &pool.name_any(),
-        &PatchParams::default(),
-        &Patch::Merge(&patch),
-    )
-    .await?;
-    Ok(())
+    patch_pool(pool, &patch, ctx).await
 }
 
 /// Notes the count of an autoscaled pool before a step of ours changes it in Azure (R9).
@@ -183,10 +175,14 @@ async fn remember_replicas(
     }
     let text = replicas.map(|replicas| replicas.to_string());
     let patch = json!({"metadata": {"annotations": {marks::REPLICAS: text}}});
+    patch_pool(pool, &patch, ctx).await
+}
+
+async fn patch_pool(pool: &AzureMachinePool, patch: &Value, ctx: &Ctx) -> Result<(), kube::Error> {
     let api: Api<AzureMachinePool> =
         Api::namespaced(ctx.kube.clone(), &pool.namespace().unwrap_or_default());
     let (name, params) = (pool.name_any(), PatchParams::default());
-    api.patch(&name, &params, &Patch::Merge(&patch)).await?;
+    api.patch(&name, &params, &Patch::Merge(patch)).await?;
     Ok(())
 }
 

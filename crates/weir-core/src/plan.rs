@@ -332,24 +332,26 @@ fn surplus<'c, 'o>(census: &'c Census<'o>, going: &Going<'c, 'o>) -> Going<'c, '
             && (m.is(Model::Current) || !census.model_is_current())
             && !gone.contains(&m.instance.id)
     };
-    let replicas = census.bounds.replicas;
-    let count = census.count(counted).saturating_sub(replicas);
-    order::fittest_to_go(census, |m| counted(m) && !m.instance.protected)
-        .into_iter()
-        .take(count as usize)
-        .map(|member| (member, Reason::Surplus { replicas }))
-        .collect()
+    too_many(census, census.count(counted), counted)
 }
 
 /// R16: whom the user or an autoscaler marked goes before any other, whatever its model, but no
 /// more than there are too many.
 fn marked<'c, 'o>(census: &'c Census<'o>) -> Going<'c, 'o> {
-    let replicas = census.bounds.replicas;
     let live = census.count(|m| !m.is_leaving());
-    let count = live.saturating_sub(replicas);
-    order::fittest_to_go(census, |m| m.is_marked() && !m.instance.protected)
+    too_many(census, live, Member::is_marked)
+}
+
+/// The fittest to go of those that a claim is true of: as many as there are more than asked for.
+fn too_many<'c, 'o>(
+    census: &'c Census<'o>,
+    count: u32,
+    claim: impl Fn(&Member<'o>) -> bool,
+) -> Going<'c, 'o> {
+    let replicas = census.bounds.replicas;
+    order::fittest_to_go(census, |m| claim(m) && !m.instance.protected)
         .into_iter()
-        .take(count as usize)
+        .take(count.saturating_sub(replicas) as usize)
         .map(|member| (member, Reason::Surplus { replicas }))
         .collect()
 }

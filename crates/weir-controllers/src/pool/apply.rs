@@ -65,11 +65,6 @@ impl Outcomes {
 }
 
 impl StepError {
-    /// Returns whether Azure cannot give more instances, about which the next plan decides.
-    fn refuses_to_make(&self) -> bool {
-        matches!(self, StepError::Azure(error) if is_refusal(error.kind()))
-    }
-
     fn retry(&self) -> Retry {
         match self {
             StepError::Azure(error) => error.retry(),
@@ -121,9 +116,11 @@ impl StepError {
     }
 }
 
-/// R18: the plan goes on with what there is, and says when to ask again.
+/// R18: where Azure gives no more instances, the plan goes on with what there is, and says when to
+/// ask again.
 fn is_planned_for(action: &Action, error: &StepError) -> bool {
-    error.refuses_to_make() && !matches!(action, Action::CreateScaleSet { .. })
+    matches!(error, StepError::Azure(error) if is_refusal(error.kind()))
+        && !matches!(action, Action::CreateScaleSet { .. })
 }
 
 fn camel_case(words: &str) -> String {
@@ -273,9 +270,7 @@ async fn current_etag(scene: &Scene, ctx: &Ctx) -> Result<ETag, StepError> {
     let live = scene.arm.get_scale_set(&scene.scale_set_id).await?;
     let live = live.ok_or_else(gone)?;
     let now = ctx.clock.now();
-    ctx.remember(&scene.key, |memory| {
-        memory.read_scale_set(live.clone(), now)
-    });
+    ctx.remember(&scene.key, |memory| memory.take_over(live.clone(), now));
     if live.capacity() != seen.capacity() || live.tags != seen.tags {
         return Err(gone());
     }
@@ -321,7 +316,7 @@ fn keep(scene: &Scene, accepted: Accepted<ScaleSet>, ctx: &Ctx) {
     let now = ctx.clock.now();
     ctx.remember(&scene.key, |memory| {
         memory.operation = accepted.operation;
-        memory.wrote_scale_set(accepted.resource, now);
+        memory.take_over(accepted.resource, now);
         memory.look_serves_until = now + LOOK_AFTER_WRITE;
     });
 }

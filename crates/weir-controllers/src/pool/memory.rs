@@ -15,6 +15,9 @@ const BACKOFF_FIRST: SignedDuration = SignedDuration::from_secs(5);
 /// The longest pause: a person who repaired something waits no longer than this.
 const BACKOFF_LAST: SignedDuration = SignedDuration::from_mins(5);
 
+/// How long deletes are not sent beside each other once Azure refused that.
+const COLLISIONS_REMEMBERED: SignedDuration = SignedDuration::from_hours(1);
+
 /// What is kept of a pool between turns.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
@@ -138,10 +141,10 @@ impl Memory {
         Some(*self.deletes.values().min()? + self.deletion_took? * 3 / 4)
     }
 
-    /// Takes over the scale set as Azure answered it to a write of ours.
-    pub(crate) fn wrote_scale_set(&mut self, written: ScaleSet, now: Timestamp) {
+    /// Takes over the scale set as it was read for a write of ours, or answered to one.
+    pub(crate) fn take_over(&mut self, scale_set: ScaleSet, now: Timestamp) {
         if let Some(look) = &mut self.look {
-            look.scale_set = Some(written);
+            look.scale_set = Some(scale_set);
             look.set_read_at = now;
             look.etag_is_old = false;
         }
@@ -167,11 +170,6 @@ impl Memory {
         self.look_serves_until = self.deletion_due().unwrap_or(now + LOOK_AFTER_DELETE);
     }
 
-    /// Takes over the scale set as it was read for a write.
-    pub(crate) fn read_scale_set(&mut self, read: ScaleSet, now: Timestamp) {
-        self.wrote_scale_set(read, now);
-    }
-
     /// Learns from a look what Azure refuses to make.
     pub(crate) fn learn(&mut self, look: &Look, revision: &Revision) {
         self.refusals.look(look, self.failure.as_ref(), revision);
@@ -182,9 +180,10 @@ impl Memory {
         self.collided_at = Some(now);
     }
 
-    /// Returns whether deletes collided so short a time ago.
-    pub(crate) fn collided_within(&self, span: SignedDuration, now: Timestamp) -> bool {
-        self.collided_at.is_some_and(|at| now < at + span)
+    /// Returns whether deletes collided of late.
+    pub(crate) fn deletes_collide(&self, now: Timestamp) -> bool {
+        self.collided_at
+            .is_some_and(|at| now < at + COLLISIONS_REMEMBERED)
     }
 
     /// Records that Azure was written to, or may have been.

@@ -19,7 +19,6 @@ use weir_core::observed::{
     instance_order,
 };
 
-use self::replicas::COLLISIONS_REMEMBERED;
 pub(super) use self::replicas::remembered;
 use super::memory::Look;
 use crate::access::AccessError;
@@ -412,7 +411,7 @@ fn learnt(look: Option<&Look>, revision: &Revision, key: &Key, ctx: &Ctx) -> Lea
         Learnt {
             deletion_due: memory.deletion_due(),
             refused: memory.refusals.standing(revision),
-            deletes_collide: memory.collided_within(COLLISIONS_REMEMBERED, now),
+            deletes_collide: memory.deletes_collide(now),
         }
     })
 }

@@ -176,7 +176,6 @@ impl WaitingOn {
 
 /// Adds to the plan what it waits for, most telling first.
 pub(super) fn explain(census: &Census<'_>, plan: &mut Plan) {
-    let at = census.observed.at;
     let old = census.count(|m| m.is(Model::Old) && m.is_available());
     if let Some(broken) = super::never_served(census) {
         plan.waits
@@ -185,21 +184,22 @@ pub(super) fn explain(census: &Census<'_>, plan: &mut Plan) {
         plan.waits.push(Wait::new(floor(census, old)));
     }
     let held_back = census.needed() > 0 && census.headroom() == 0;
-    if held_back && let Some(refusal) = census.refusal() {
-        plan.waits.push(Wait::refused(refusal, at));
-    } else if held_back {
+    let standing = census.refusal().filter(|_| held_back);
+    if held_back && standing.is_none() {
         let (total, ceiling) = (census.total(), census.bounds.ceiling());
         plan.waits
             .push(Wait::new(WaitingOn::Ceiling { total, ceiling }));
     }
+    let pending = census.pending();
     let failed = matches!(census.scale_set.provisioning, Provisioning::Failed(_));
-    match &census.observed.refused {
-        _ if census.pending() == 0 => {}
-        Some(_) if failed && held_back && census.refusal().is_some() => {}
-        Some(refusal) if failed => plan.waits.push(Wait::refused(refusal, at)),
-        _ => plan.waits.push(Wait::new(WaitingOn::Creation {
-            count: census.pending(),
-        })),
+    let refused = census.observed.refused.as_ref();
+    let unmade = refused.filter(|_| failed && pending > 0);
+    if let Some(refusal) = standing.or(unmade) {
+        plan.waits.push(Wait::refused(refusal, census.observed.at));
+    }
+    if pending > 0 && unmade.is_none() {
+        plan.waits
+            .push(Wait::new(WaitingOn::Creation { count: pending }));
     }
     let deleting = census.count(|m| m.instance.is_being_deleted());
     if deleting > 0 {
@@ -211,7 +211,7 @@ pub(super) fn explain(census: &Census<'_>, plan: &mut Plan) {
         Provisioning::Creating | Provisioning::Updating
     );
     let starting = census.count(Member::is_starting);
-    if busy && census.pending() == 0 && deleting == 0 && starting == 0 {
+    if busy && pending == 0 && deleting == 0 && starting == 0 {
         plan.waits.push(Wait::new(WaitingOn::ScaleSetBusy));
     }
     for member in &census.members {

@@ -76,12 +76,9 @@ pub fn is_told_and_timed(observed: &Observed) -> Verdict {
         let told = wait.on.to_string();
         claim(told.len() > 8, || format!("a wait without words: {told}"))?;
         let over = wait.until.is_some_and(|until| until < observed.at);
-        // FIXME: a refusal whose time to ask again has come is waited for until a moment past.
-        let over = over && !told.starts_with("Azure refuses");
         claim(!over, || format!("{told}, until a moment that is past"))?;
     }
-    let refused = observed.refused.is_some();
-    let late = !refused && plan.look_again.is_some_and(|look| look < observed.at);
+    let late = plan.look_again.is_some_and(|look| look < observed.at);
     claim(!late, || "a look was due in the past".to_owned())?;
     claim(plan.look_serves_until >= observed.looked_at, || {
         "a look served to a moment before it".to_owned()

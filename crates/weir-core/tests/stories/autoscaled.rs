@@ -58,7 +58,6 @@ fn the_autoscaler_takes() {
     );
 }
 
-// FIXME: the pool ends with 2 instead of 3: what was ours is forgotten at 01:00 (R9).
 #[test]
 fn a_place_of_ours_is_filled_again() {
     story(

@@ -1,6 +1,5 @@
 //! How many instances there are to be, and who says so.
 
-use jiff::SignedDuration;
 use kube::ResourceExt;
 use weir_api::AzureMachinePool;
 use weir_api::capi::MachinePool;
@@ -8,9 +7,6 @@ use weir_api::contract::annotation;
 use weir_core::observed::{Departure, Instance, Machine};
 
 use crate::marks;
-
-/// How long deletes are not sent beside each other once Azure refused that.
-pub(super) const COLLISIONS_REMEMBERED: SignedDuration = SignedDuration::from_hours(1);
 
 /// Returns whether somebody else sets the count in Azure, as Cluster API's convention tells.
 pub(super) fn is_autoscaled(machine_pool: &MachinePool) -> bool {
