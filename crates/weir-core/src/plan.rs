@@ -83,7 +83,7 @@ fn decide(observed: &Observed, plan: &mut Plan) {
     let delete = batched_delete(&census, plan);
     plan.steps.extend(delete);
     remove(&census, hold, plan);
-    wait::explain(&census, plan);
+    wait::explain(&census, hold, plan);
 }
 
 /// R19, R20: nothing is left in Azure, or nothing was made yet.
@@ -164,14 +164,7 @@ fn never_served(census: &Census<'_>) -> Option<u32> {
         surge, unavailable, ..
     } = census.bounds;
     let round = surge.saturating_add(unavailable).max(1);
-    (!is_proven(census) && broken >= round.min(census.bounds.replicas.max(1))).then_some(broken)
-}
-
-/// Whether failures of the wanted revision need not be its own fault: an instance of it serves, or
-/// Azure refuses to make any.
-fn is_proven(census: &Census<'_>) -> bool {
-    census.observed.refused.is_some()
-        || census.count(|m| m.is(Model::Current) && m.is_available()) > 0
+    (!census.is_proven() && broken >= round.min(census.bounds.replicas.max(1))).then_some(broken)
 }
 
 /// R1, R12: one write carries the new model and as much new capacity as is needed and allowed.
@@ -247,8 +240,9 @@ fn linger(census: &Census<'_>) -> SignedDuration {
 
 /// Who goes: those that cost nothing first, then as many available ones as the floor allows.
 fn remove(census: &Census<'_>, hold: Option<u32>, plan: &mut Plan) {
-    let mut going = broken_ones(census, hold, plan);
-    let (serving, idle): (Going<'_, '_>, Going<'_, '_>) = surplus(census, &going)
+    let Broken { mut going, staying } = broken_ones(census, plan);
+    let settled: BTreeSet<_> = going.iter().map(|(m, _)| m.id()).chain(staying).collect();
+    let (serving, idle): (Going<'_, '_>, Going<'_, '_>) = surplus(census, hold, &settled)
         .into_iter()
         .partition(|(member, _)| member.is_available());
     going.extend(idle);
@@ -264,7 +258,7 @@ fn remove(census: &Census<'_>, hold: Option<u32>, plan: &mut Plan) {
     let mut gone = BTreeSet::new();
     for (member, because) in going {
         let spends = u32::from(member.is_available());
-        if spends > allowed || !gone.insert(&member.instance.id) {
+        if spends > allowed || !gone.insert(member.id()) {
             continue;
         }
         allowed -= spends;
@@ -276,63 +270,110 @@ fn remove(census: &Census<'_>, hold: Option<u32>, plan: &mut Plan) {
 
 type Going<'c, 'o> = Vec<(&'c Member<'o>, Reason)>;
 
-/// R11 and R10: broken instances go at once, one at a time when many break together.
+/// What becomes of the broken instances.
+struct Broken<'c, 'o> {
+    /// Who goes.
+    going: Going<'c, 'o>,
+    /// The ids of those that stay for now, whatever else asks for fewer instances.
+    staying: Vec<&'o str>,
+}
+
+/// R11 and R10: broken instances go at once, but for two kinds.
 ///
 /// Those of a revision of which nothing ever served are kept for a while, so that they fill the
-/// round and stop it, however far apart they break.
-fn broken_ones<'c, 'o>(
-    census: &'c Census<'o>,
-    hold: Option<u32>,
-    plan: &mut Plan,
-) -> Going<'c, 'o> {
-    let at = census.observed.at;
-    let spare = census.count(|m| m.is(Model::Current) && !m.is_leaving()) > census.bounds.replicas;
-    let keep = !is_proven(census) && !spare;
-    let mut going = Going::new();
-    for member in order::fittest_to_go(census, Member::is_broken) {
-        let old = member.is(Model::Old);
-        if old && !census.model_is_current() {
-            continue;
-        }
-        let retry_at = member.retry_at(&census.observed.pool);
-        if !old && keep && at < retry_at {
-            let instance = member.instance.id.clone();
-            plan.waits.push(Wait {
-                on: WaitingOn::Retry { instance },
-                since: None,
-                until: Some(retry_at),
-            });
-            continue;
-        }
+/// round and stop it, however far apart they break. Of the others, when many break together, one
+/// goes at a time, and as many as are replaced by instances that serve.
+fn broken_ones<'c, 'o>(census: &'c Census<'o>, plan: &mut Plan) -> Broken<'c, 'o> {
+    let broken = order::fittest_to_go(census, |m| {
+        m.is_broken() && (m.is(Model::Current) || census.model_is_current())
+    });
+    let unproven = !census.is_proven();
+    let (suspects, others): (Vec<_>, Vec<_>) = broken
+        .into_iter()
+        .partition(|m| unproven && m.is(Model::Current));
+    let (retried, kept) = keep(census, suspects, plan);
+    let (replaced, braked) = brake(census, others, plan);
+    let going = replaced.into_iter().chain(retried).map(|member| {
         let why = member.broken_because();
-        going.push((member, Reason::Broken { why }));
+        (member, Reason::Broken { why })
+    });
+    let staying = kept.into_iter().chain(braked).map(Member::id);
+    Broken {
+        going: going.collect(),
+        staying: staying.collect(),
     }
-    if census.brake_is_on() && hold.is_none() {
-        let busy = census.count(|m| m.is_leaving() || m.is_starting()) > 0;
-        let free = usize::from(!busy);
-        if going.len() > free {
-            let broken = census.count(Member::is_broken);
-            plan.waits.push(Wait::new(WaitingOn::Brake { broken }));
-        }
-        going.truncate(free);
+}
+
+type Split<'c, 'o> = (Vec<&'c Member<'o>>, Vec<&'c Member<'o>>);
+
+/// R11: those that go, and those that are kept until the next try, which are no more than the user
+/// wants instances.
+fn keep<'c, 'o>(
+    census: &'c Census<'o>,
+    suspects: Vec<&'c Member<'o>>,
+    plan: &mut Plan,
+) -> Split<'c, 'o> {
+    let pool = &census.observed.pool;
+    let (mut going, mut kept): Split<'_, '_> = suspects
+        .into_iter()
+        .partition(|m| m.retry_at(pool) <= census.observed.at);
+    let too_many = kept.len().saturating_sub(pool.replicas as usize);
+    going.extend(kept.drain(..too_many));
+    for member in &kept {
+        let instance = member.instance.id.clone();
+        plan.waits.push(Wait {
+            on: WaitingOn::Retry { instance },
+            since: None,
+            until: Some(member.retry_at(pool)),
+        });
     }
-    going
+    (going, kept)
+}
+
+/// R10: those that go, and those that wait for their turn.
+fn brake<'c, 'o>(
+    census: &'c Census<'o>,
+    mut broken: Vec<&'c Member<'o>>,
+    plan: &mut Plan,
+) -> Split<'c, 'o> {
+    if !census.brake_is_on() {
+        return (broken, Vec::new());
+    }
+    // R13: a drain that is held up may never end, and must not hold up the others.
+    let busy = census.count(|m| m.is_starting() || m.is_leaving() && !m.is_held_up()) > 0;
+    let count = broken.len() as u32;
+    let replaced = (census.available() + count).saturating_sub(census.bounds.replicas);
+    let free = replaced.max(u32::from(!busy)).min(count);
+    let staying = broken.split_off(free as usize);
+    if !staying.is_empty() {
+        plan.waits
+            .push(Wait::new(WaitingOn::Brake { broken: count }));
+    }
+    (broken, staying)
 }
 
 /// R15, R16: how the pool gets down to what the user asks, when it has more than that.
 ///
-/// R9: whoever scales an autoscaled pool takes the instances away as well.
-fn surplus<'c, 'o>(census: &'c Census<'o>, going: &Going<'c, 'o>) -> Going<'c, 'o> {
+/// Old instances count only where nothing else takes them away. R9: whoever scales an autoscaled
+/// pool takes the instances away as well.
+fn surplus<'c, 'o>(
+    census: &'c Census<'o>,
+    hold: Option<u32>,
+    settled: &BTreeSet<&'o str>,
+) -> Going<'c, 'o> {
     if census.observed.pool.autoscaled {
         return Going::new();
     }
-    let gone: BTreeSet<_> = going.iter().map(|(m, _)| &m.instance.id).collect();
-    let counted = |m: &Member<'_>| {
-        !m.is_leaving()
-            && (m.is(Model::Current) || !census.model_is_current())
-            && !gone.contains(&m.instance.id)
+    let counted = |m: &Member<'o>| {
+        !m.is_leaving() && stays_in_a_rollout(census, hold, m) && !settled.contains(m.id())
     };
     too_many(census, census.count(counted), counted)
+}
+
+/// Whether an instance goes only if there are too many: it has the wanted revision, or nothing is
+/// rolled now.
+fn stays_in_a_rollout(census: &Census<'_>, hold: Option<u32>, member: &Member<'_>) -> bool {
+    member.is(Model::Current) || hold.is_some() || !census.model_is_current()
 }
 
 /// R16: whom the user or an autoscaler marked goes before any other, whatever its model, but no

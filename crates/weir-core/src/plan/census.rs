@@ -202,15 +202,20 @@ impl<'o> Census<'o> {
     }
 
     /// Returns how many instances of the wanted revision are still to be made (R12).
+    ///
+    /// Those on their way may come of the model before; the next look tells.
     #[must_use]
     pub fn needed(&self) -> u32 {
         let good = self.count(|m| m.is(Model::Current) && !m.is_broken() && !m.is_leaving());
-        let coming = if self.model_is_current() {
-            self.pending()
-        } else {
-            0
-        };
-        self.bounds.replicas.saturating_sub(good + coming)
+        self.bounds.replicas.saturating_sub(good + self.pending())
+    }
+
+    /// Returns whether failures of the wanted revision need not be its own fault: an instance of it
+    /// served, or Azure refuses to make any (R11).
+    #[must_use]
+    pub fn is_proven(&self) -> bool {
+        let served = |m: &Member<'_>| m.is(Model::Current) && m.has_served(self.observed);
+        self.observed.refused.is_some() || self.members.iter().any(served)
     }
 
     /// Returns how many available instances may go (R2).
@@ -229,7 +234,13 @@ impl<'o> Census<'o> {
     }
 }
 
-impl Member<'_> {
+impl<'o> Member<'o> {
+    /// Returns the instance's id.
+    #[must_use]
+    pub fn id(&self) -> &'o str {
+        &self.instance.id
+    }
+
     /// Returns whether it counts for the floor.
     #[must_use]
     pub fn is_available(&self) -> bool {
@@ -279,18 +290,38 @@ impl Member<'_> {
     /// Returns whether its drain is under way and nothing is known to hold it up.
     #[must_use]
     pub fn drains_freely(&self) -> bool {
-        let departure = self
-            .instance
-            .machine
-            .as_ref()
-            .map(|machine| &machine.departure);
-        matches!(
-            departure,
-            Some(Departure::Draining {
-                blocked_by: None,
-                ..
-            })
-        ) && !self.instance.is_being_deleted()
+        matches!(self.blocker(), Some(None))
+    }
+
+    /// Returns whether its drain is under way and is known to be held up.
+    #[must_use]
+    pub fn is_held_up(&self) -> bool {
+        matches!(self.blocker(), Some(Some(_)))
+    }
+
+    /// What holds up the drain that is under way.
+    fn blocker(&self) -> Option<Option<&str>> {
+        match &self.instance.machine.as_ref()?.departure {
+            Departure::Draining { blocked_by, .. } if !self.instance.is_being_deleted() => {
+                Some(blocked_by.as_deref())
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns whether it served at some time.
+    ///
+    /// What a node was before it last changed is not known: one that stopped being Ready before its
+    /// instance had to serve counts as one that never did.
+    fn has_served(&self, observed: &Observed) -> bool {
+        let pool = &observed.pool;
+        self.instance.node.as_ref().is_some_and(|node| {
+            if node.ready {
+                node.since + pool.min_ready <= observed.at
+            } else {
+                node.since >= self.instance.created + pool.join_limit
+            }
+        })
     }
 
     pub(super) fn broken_because(&self) -> String {

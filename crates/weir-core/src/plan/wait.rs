@@ -106,6 +106,13 @@ pub enum WaitingOn {
         /// How many are broken.
         broken: u32,
     },
+    /// More instances exist than are asked for, and these may not be taken for it.
+    Protected {
+        /// How many too many.
+        count: u32,
+        /// How many are asked for.
+        replicas: u32,
+    },
     /// Azure is changing the scale set.
     ScaleSetBusy,
     /// Azure is deleting the scale set.
@@ -169,21 +176,23 @@ impl WaitingOn {
             | WaitingOn::NoBudget { .. }
             | WaitingOn::NeverServed { .. }
             | WaitingOn::Retry { .. }
-            | WaitingOn::Brake { .. } => None,
+            | WaitingOn::Brake { .. }
+            | WaitingOn::Protected { .. } => None,
         }
     }
 }
 
 /// Adds to the plan what it waits for, most telling first.
-pub(super) fn explain(census: &Census<'_>, plan: &mut Plan) {
+pub(super) fn explain(census: &Census<'_>, hold: Option<u32>, plan: &mut Plan) {
     let old = census.count(|m| m.is(Model::Old) && m.is_available());
-    if let Some(broken) = super::never_served(census) {
+    if let Some(broken) = hold {
         plan.waits
             .push(Wait::new(WaitingOn::NeverServed { broken }));
     } else if old > 0 && census.model_is_current() && census.allowed_to_lose() == 0 {
         plan.waits.push(Wait::new(floor(census, old)));
     }
-    let held_back = census.needed() > 0 && census.headroom() == 0;
+    plan.waits.extend(protected(census, hold));
+    let held_back = hold.is_none() && census.needed() > 0 && census.headroom() == 0;
     let standing = census.refusal().filter(|_| held_back);
     if held_back && standing.is_none() {
         let (total, ceiling) = (census.total(), census.bounds.ceiling());
@@ -228,6 +237,16 @@ fn floor(census: &Census<'_>, old: u32) -> WaitingOn {
         floor: census.bounds.floor(),
         old,
     }
+}
+
+/// R16: what is protected stays, however few are asked for.
+fn protected(census: &Census<'_>, hold: Option<u32>) -> Option<Wait> {
+    let replicas = census.bounds.replicas;
+    let stays = |m: &Member<'_>| super::stays_in_a_rollout(census, hold, m);
+    let protected = census.count(|m| m.instance.protected && !m.is_leaving() && stays(m));
+    let count = protected.saturating_sub(replicas);
+    let is_told = count > 0 && !census.observed.pool.autoscaled;
+    is_told.then(|| Wait::new(WaitingOn::Protected { count, replicas }))
 }
 
 fn wait_for(member: &Member<'_>) -> Option<Wait> {
@@ -322,6 +341,10 @@ impl fmt::Display for WaitingOn {
                     "{broken} broke together: they are replaced one at a time"
                 )
             }
+            WaitingOn::Protected { count, replicas } => write!(
+                f,
+                "{count} more than {replicas} exist and are protected from scale-in"
+            ),
             WaitingOn::ScaleSetBusy => f.write_str("Azure is changing the scale set"),
             WaitingOn::ScaleSetGone => f.write_str("Azure is deleting the scale set"),
         }

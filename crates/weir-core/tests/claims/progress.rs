@@ -55,14 +55,11 @@ pub fn says_why_it_is_not_settled(observed: &Observed) -> Verdict {
         })?;
     }
     let (count, replicas) = (instances.len(), pool.replicas as usize);
-    // FIXME: a pool that cannot get smaller for protected instances does not say so.
-    let protected = instances.iter().filter(|i| i.protected).count();
     // A capacity that somebody else has lowered is for Azure to follow.
     let following = pool.autoscaled && count > set.capacity as usize;
-    claim(
-        count == replicas || protected > replicas || following,
-        || format!("{count} exist and {replicas} are wanted"),
-    )
+    claim(count == replicas || following, || {
+        format!("{count} exist and {replicas} are wanted")
+    })
 }
 
 /// Every step and wait has words, and times lie ahead.
@@ -174,10 +171,12 @@ pub fn uses_its_budget_at_once(observed: &Observed) -> Verdict {
     }
     let second = plan(&after);
     let mut also = removed(&second);
-    // FIXME: while a revision is held (R11), old ones beyond N do not go.
-    let held = |wait: &Wait| matches!(wait.on, WaitingOn::NeverServed { .. });
-    if first.waits.iter().any(held) {
-        return Ok(());
+    // While a revision is held (R11), what is protected has only the count to go for.
+    let is_hold = |wait: &Wait| matches!(wait.on, WaitingOn::NeverServed { .. });
+    if first.waits.iter().any(is_hold) {
+        let instances = worlds::instances_mut(&mut after).iter();
+        let protected: Vec<_> = instances.filter(|i| i.protected).map(|i| &*i.id).collect();
+        also.retain(|(id, _)| !protected.contains(id));
     }
     // The brake (R10) may be let off when one of those that it held back is on its way out.
     also.retain(|(_, because)| !matches!(because, Reason::Broken { .. }));

@@ -54,7 +54,7 @@ struct Judge<'j> {
     surge: u8,
     unavailable: u8,
     removed: Vec<usize>,
-    /// How many of them go because they are broken, and not because there are too many.
+    /// How many of them go because they are broken, though their revision is not to blame.
     hurried: u8,
     broken: Vec<String>,
 }
@@ -183,7 +183,9 @@ impl<'j> Judge<'j> {
             format!("R9: {index} goes for the count of an autoscaled pool")
         });
         self.removed.push(index);
-        self.hurried += u8::from(matches!(because, Reason::Broken { .. }));
+        let is_suspect = self.vms.get(index).is_some_and(|vm| self.is_suspect(*vm));
+        let is_broken = matches!(because, Reason::Broken { .. });
+        self.hurried += u8::from(is_broken && !is_suspect);
     }
 
     fn whole(&mut self, plan: &Plan) {
@@ -220,11 +222,15 @@ impl<'j> Judge<'j> {
 
         let lost = self.hurried;
         let broken = state.count(is_broken);
-        let leaving = state.count(|vm| matches!(vm, Vm::Going(_)));
-        let brake = 3 * broken > replicas && !self.is_held();
-        self.claim(!brake || lost <= u8::from(leaving == 0), || {
-            format!("R10: {lost} of {broken} broken ones go at once, {leaving} are leaving")
-        });
+        let others = state.count(|vm| is_broken(vm) && !self.is_suspect(vm));
+        let moving = |vm: Vm| matches!(vm, Vm::Going(exit) if exit != Exit::Blocked);
+        let leaving = state.count(moving);
+        let replaced = (state.count(Vm::is_serving) + others).saturating_sub(replicas);
+        let brake = 3 * broken > replicas;
+        self.claim(
+            !brake || lost <= replaced.max(u8::from(leaving == 0)),
+            || format!("R10: {lost} of {broken} broken ones go at once, {leaving} are leaving"),
+        );
 
         let writes = plan.steps.iter().filter(|s| s.action.is_azure_write());
         let deletes = writes
@@ -240,17 +246,19 @@ impl<'j> Judge<'j> {
         });
     }
 
-    /// R11, by its words: nothing of the revision serves, and one round of it is broken. What Azure
-    /// refuses to make says nothing of the revision.
+    /// R11, by its words: nothing of the revision ever served, and one round of it is broken.
     fn is_held(&self) -> bool {
+        let round = (self.surge + self.unavailable).clamp(1, self.state.replicas.max(1));
+        self.state.count(|vm| self.is_suspect(vm)) >= round
+    }
+
+    /// Whether an instance is broken and its revision may be why: what is seen of it never served.
+    /// What Azure refuses to make says nothing of the revision.
+    fn is_suspect(&self, vm: Vm) -> bool {
         let state = self.state;
-        if state.refused != Refused::No {
-            return false;
-        }
-        let round = (self.surge + self.unavailable).clamp(1, state.replicas.max(1));
         let current = |vm: Vm| vm.is_here(state.wanted);
-        state.count(|vm| current(vm) && vm.is_serving()) == 0
-            && state.count(|vm| current(vm) && is_broken(vm)) >= round
+        let served = |vm: Vm| current(vm) && vm.has_served();
+        current(vm) && is_broken(vm) && state.refused == Refused::No && state.count(served) == 0
     }
 }
 

@@ -75,6 +75,18 @@ impl Health {
         )
     }
 
+    /// Whether its node tells that it served at some time.
+    pub fn has_served(self) -> bool {
+        matches!(
+            self,
+            Health::Serving
+                | Health::Unready
+                | Health::Dead
+                | Health::DeadAncient
+                | Health::StoppedAncient
+        )
+    }
+
     /// The same, once the time of another try has come.
     pub fn aged(self) -> Option<Health> {
         match self {
@@ -153,6 +165,10 @@ impl Vm {
                 object: OBJECTS[usize::from(byte >> 4 & 3)],
             },
         }
+    }
+
+    pub fn has_served(self) -> bool {
+        matches!(self, Vm::Here { health, .. } if health.has_served())
     }
 
     pub fn is_serving(self) -> bool {

@@ -104,7 +104,6 @@ fn an_incident_passes() {
     );
 }
 
-// FIXME: a revision that served for hours counts as one that never did (R10, R11).
 #[test]
 fn all_nodes_are_lost() {
     story(

@@ -30,7 +30,6 @@ fn scale_up_in_mid_roll() {
     );
 }
 
-// FIXME: two more than needed are made, since those asked for before are not counted (R12).
 #[test]
 fn a_new_model_while_others_are_being_made() {
     story(
@@ -62,7 +61,6 @@ fn scale_down_in_mid_roll() {
     );
 }
 
-// FIXME: nothing goes before the model is corrected (R15).
 #[test]
 fn scale_down_while_the_new_model_is_held() {
     story(
