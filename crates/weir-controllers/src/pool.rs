@@ -14,7 +14,6 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use weir_api::{AzureMachinePool, contract};
-use weir_core::observed::Reading;
 use weir_core::plan::Plan;
 use weir_core::view::PoolView;
 
@@ -167,13 +166,10 @@ async fn remember_replicas(
     scene: &observe::Scene,
     ctx: &Ctx,
 ) -> Result<(), kube::Error> {
-    let wanted = &scene.observed.pool;
-    let replicas = (wanted.autoscaled && !wanted.deleting).then_some(wanted.replicas);
-    let known = !matches!(scene.observed.scale_set, Reading::Unknown(_));
-    if !known || replicas == observe::remembered(pool) {
+    let Some(note) = observe::new_note(pool, &scene.observed) else {
         return Ok(());
-    }
-    let text = replicas.map(|replicas| replicas.to_string());
+    };
+    let text = note.map(|count| count.to_string());
     let patch = json!({"metadata": {"annotations": {marks::REPLICAS: text}}});
     patch_pool(pool, &patch, ctx).await
 }

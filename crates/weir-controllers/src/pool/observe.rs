@@ -19,7 +19,7 @@ use weir_core::observed::{
     instance_order,
 };
 
-pub(super) use self::replicas::remembered;
+pub(super) use self::replicas::new_note;
 use super::memory::Look;
 use crate::access::AccessError;
 use crate::context::{Ctx, Key};

@@ -4,7 +4,7 @@ use kube::ResourceExt;
 use weir_api::AzureMachinePool;
 use weir_api::capi::MachinePool;
 use weir_api::contract::annotation;
-use weir_core::observed::{Departure, Instance, Machine};
+use weir_core::observed::{Departure, Instance, Machine, Observed, Reading};
 
 use crate::marks;
 
@@ -19,7 +19,8 @@ pub(super) fn is_autoscaled(machine_pool: &MachinePool) -> bool {
 ///
 /// R9: in an autoscaled pool that is the capacity in Azure, and what our own deletes have lowered
 /// it by and is not filled again. The capacity alone does not tell how much that is: the count is
-/// kept on the pool, and follows the capacity as far as our deletes do not explain it.
+/// kept on the pool, and follows the capacity as far as our deletes do not explain it. What somebody
+/// else is seen to delete has lowered the capacity already, and so lowers the count.
 pub(super) fn replicas(
     pool: &AzureMachinePool,
     machine_pool: Option<&MachinePool>,
@@ -36,22 +37,51 @@ pub(super) fn replicas(
     let Some(capacity) = capacity else {
         return remembered.unwrap_or(spec);
     };
-    let ours = |machine: &Machine| machine.departure != Departure::Staying;
-    let going = instances.iter().filter(|i| i.is_being_deleted());
-    let going = going.filter(|i| i.machine.as_ref().is_some_and(ours));
-    let gone = orphans.iter().filter(|o| ours(o));
-    let most = capacity + (going.count() + gone.count()) as u32;
-    remembered.map_or(most, |remembered| remembered.clamp(capacity, most))
+    let (ours, theirs) = being_deleted(instances);
+    let gone = orphans.iter().filter(|orphan| is_ours(orphan)).count();
+    let most = capacity + ours + gone as u32;
+    let left = remembered.map(|count| count.saturating_sub(theirs));
+    left.map_or(most, |count| count.clamp(capacity, most))
 }
 
-/// Returns the count that was last converged to in an autoscaled pool.
-pub(in crate::pool) fn remembered(pool: &AzureMachinePool) -> Option<u32> {
+/// Counts the instances that are being deleted by us, and by others.
+fn being_deleted(instances: &[Instance]) -> (u32, u32) {
+    let going = instances.iter().filter(|i| i.is_being_deleted());
+    let (ours, theirs): (Vec<_>, Vec<_>) =
+        going.partition(|i| i.machine.as_ref().is_some_and(is_ours));
+    (ours.len() as u32, theirs.len() as u32)
+}
+
+fn is_ours(machine: &Machine) -> bool {
+    machine.departure != Departure::Staying
+}
+
+/// Returns the count that was last noted on an autoscaled pool.
+fn remembered(pool: &AzureMachinePool) -> Option<u32> {
     pool.annotations().get(marks::REPLICAS)?.parse().ok()
+}
+
+/// Returns the note that has to stand on the pool now, if it stands there otherwise.
+///
+/// It counts what others are deleting as well, which is taken off as long as it is seen to go.
+pub(in crate::pool) fn new_note(
+    pool: &AzureMachinePool,
+    observed: &Observed,
+) -> Option<Option<u32>> {
+    let wanted = &observed.pool;
+    let theirs = match (&observed.scale_set, &observed.instances) {
+        (Reading::Known(_), Reading::Known(instances)) => being_deleted(instances).1,
+        _ => return None,
+    };
+    let counts = wanted.autoscaled && !wanted.deleting;
+    let note = counts.then_some(wanted.replicas + theirs);
+    (note != remembered(pool)).then_some(note)
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use weir_core::observed::{Power, Provisioning};
 
     use super::*;
 
@@ -124,6 +154,50 @@ mod tests {
         for (name, remembered, capacity, orphans, expected) in rows {
             let owner = machine_pool("azure-autoscale");
             let found = replicas(&pool(remembered), Some(&owner), capacity, &[], &orphans);
+            assert_eq!(found, expected, "{name}");
+        }
+    }
+
+    fn being_deleted(departure: Departure) -> Instance {
+        Instance {
+            id: "0".to_owned(),
+            vm_id: "vm".to_owned(),
+            created: jiff::Timestamp::UNIX_EPOCH,
+            provisioning: Provisioning::Deleting,
+            power: Power::Running,
+            zone: None,
+            protected: false,
+            revision: None,
+            machine: Some(orphan(departure)),
+            node: None,
+        }
+    }
+
+    #[test]
+    fn what_others_are_deleting_is_not_filled_again() {
+        let ours = || {
+            being_deleted(Departure::Drained {
+                since: jiff::Timestamp::UNIX_EPOCH,
+            })
+        };
+        let theirs = || being_deleted(Departure::Staying);
+        // The note has those that others delete in it for as long as they are listed.
+        let rows = [
+            ("ours", 5, 4, vec![ours()], 5),
+            ("theirs, before it is noted", 5, 4, vec![theirs()], 4),
+            ("both, before it is noted", 5, 3, vec![ours(), theirs()], 4),
+            ("both, noted", 5, 3, vec![ours(), theirs()], 4),
+            ("theirs is gone", 5, 3, vec![ours()], 4),
+        ];
+        let owner = machine_pool("azure-autoscale");
+        for (name, noted, capacity, instances, expected) in rows {
+            let found = replicas(
+                &pool(Some(noted)),
+                Some(&owner),
+                Some(capacity),
+                &instances,
+                &[],
+            );
             assert_eq!(found, expected, "{name}");
         }
     }
