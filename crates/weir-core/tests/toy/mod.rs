@@ -220,7 +220,15 @@ impl Toy {
         let listed = listed.filter(|i| i.machine.as_ref().is_some_and(ours));
         let gone = self.orphans.iter().filter(|machine| ours(machine));
         let most = scale_set.capacity + (listed.count() + gone.count()) as u32;
-        self.noted.unwrap_or(most).clamp(scale_set.capacity, most)
+        let left = self.noted.map(|count| count.saturating_sub(self.others()));
+        left.unwrap_or(most).clamp(scale_set.capacity, most)
+    }
+
+    /// How many somebody else is deleting.
+    fn others(&self) -> u32 {
+        let going = self.instances.iter().filter(|i| i.is_being_deleted());
+        let ours = |i: &&Instance| i.machine.as_ref().is_some_and(Machine::is_leaving);
+        going.filter(|i| !ours(i)).count() as u32
     }
 
     fn apply(&mut self, action: &Action) {

@@ -120,7 +120,8 @@ impl Toy {
         assert!(broken.is_empty(), "{broken:#?}\n{}", self.log);
         self.say_plan(&observed, &plan);
         // The controllers note the count of an autoscaled pool before they change it.
-        self.noted = self.pool.autoscaled.then_some(observed.pool.replicas);
+        let noted = observed.pool.replicas + self.others();
+        self.noted = self.pool.autoscaled.then_some(noted);
         for step in &plan.steps {
             self.apply(&step.action);
         }
