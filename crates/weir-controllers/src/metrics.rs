@@ -50,6 +50,8 @@ pub struct Metrics {
     pub outdated: Family<PoolLabels, Gauge>,
     /// Things that a pool waits for.
     pub waits: Family<PoolLabels, Gauge>,
+    /// Those of them that may last until somebody does something.
+    pub stuck: Family<PoolLabels, Gauge>,
 }
 
 impl Metrics {
@@ -72,6 +74,11 @@ impl Metrics {
             self.outdated.clone(),
         );
         registry.register("pool_waits", "Things waited for", self.waits.clone());
+        registry.register(
+            "pool_stuck",
+            "Things waited for that may last until somebody does something",
+            self.stuck.clone(),
+        );
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry)
             .expect("writing to a string does not fail");

@@ -122,6 +122,7 @@ fn up_to_date(census: &Census<'_>, plan: &Plan) -> Condition {
     let reason = plan.waits.iter().find_map(|wait| match &wait.on {
         WaitingOn::NeverServed { .. } => Some("NewModelNeverServed"),
         WaitingOn::Refused { .. } => Some("AzureRefusesToMakeMore"),
+        WaitingOn::NotMade { .. } => Some("AzureMakesNoMore"),
         WaitingOn::NoBudget { .. } => Some("NoBudgetWithoutSurge"),
         WaitingOn::Drain {
             blocked_by: Some(_),
@@ -180,7 +181,7 @@ fn waits(plan: &Plan) -> String {
         .waits
         .iter()
         .take(SHOWN)
-        .map(|w| w.on.to_string())
+        .map(ToString::to_string)
         .collect();
     if plan.waits.len() > SHOWN {
         lines.push(format!("and {} more", plan.waits.len() - SHOWN));

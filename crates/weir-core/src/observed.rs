@@ -27,6 +27,8 @@ pub struct Observed {
     pub nodes: Reading<()>,
     /// When the first of the deletions under way is likely to end, from how long earlier ones took.
     pub deletion_due: Option<Timestamp>,
+    /// Since when Azure owes instances and has made none, where that is known.
+    pub owed_since: Option<Timestamp>,
     /// Azure's refusal to make instances, as long as it stands.
     pub refused: Option<Refusal>,
     /// Whether Azure refused a delete of late because an earlier one was still running.

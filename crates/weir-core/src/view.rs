@@ -86,7 +86,7 @@ impl PoolView {
             updated: 0,
             instances: Vec::new(),
             steps: plan.steps.iter().map(ToString::to_string).collect(),
-            waits: plan.waits.iter().map(|wait| wait.on.to_string()).collect(),
+            waits: plan.waits.iter().map(ToString::to_string).collect(),
         };
         if let (Reading::Known(Some(scale_set)), Reading::Known(instances)) =
             (&observed.scale_set, &observed.instances)

@@ -41,6 +41,8 @@ pub(crate) struct Memory {
     deletion_took: Option<SignedDuration>,
     /// When a delete was last refused because another one was running.
     collided_at: Option<Timestamp>,
+    /// Since when Azure owes instances and made none.
+    owed_since: Option<Timestamp>,
     tries: u32,
 }
 
@@ -73,6 +75,17 @@ impl Look {
             instances,
             etag_is_old: false,
         }
+    }
+
+    /// Returns how many instances Azure was asked for and does not list.
+    fn owed(&self) -> u32 {
+        let capacity = self.scale_set.as_ref().map_or(0, ScaleSet::capacity);
+        let going = ProvisioningState::Deleting;
+        let live = self
+            .instances
+            .iter()
+            .filter(|i| i.provisioning_state() != going);
+        capacity.saturating_sub(live.count() as u32)
     }
 
     /// Returns whether a newer listing shows nothing but what was under way: instances being
@@ -130,7 +143,21 @@ impl Memory {
             let known = self.deletion_took.unwrap_or(took);
             self.deletion_took = Some((known + took) / 2);
         }
+        let made = look
+            .instances
+            .iter()
+            .filter_map(|i| i.properties.time_created);
+        let since = self
+            .owed_since
+            .unwrap_or(look.at)
+            .max(made.max().unwrap_or(Timestamp::MIN));
+        self.owed_since = (look.owed() > 0).then_some(since);
         self.look = Some(look);
+    }
+
+    /// Returns since when Azure owes instances and made none.
+    pub(crate) fn owed_since(&self) -> Option<Timestamp> {
+        self.owed_since
     }
 
     /// Returns when the first deletion under way may end, if earlier ones tell how long it takes.

@@ -372,6 +372,7 @@ fn join(
         nodes: nodes_read,
         deletion_due: learnt.deletion_due,
         refused: learnt.refused,
+        owed_since: learnt.owed_since,
         deletes_collide: learnt.deletes_collide,
     };
     joined.keep_orphans(left);
@@ -411,6 +412,7 @@ fn learnt(look: Option<&Look>, revision: &Revision, key: &Key, ctx: &Ctx) -> Lea
         Learnt {
             deletion_due: memory.deletion_due(),
             refused: memory.refusals.standing(revision),
+            owed_since: memory.owed_since(),
             deletes_collide: memory.deletes_collide(now),
         }
     })
@@ -420,6 +422,7 @@ fn learnt(look: Option<&Look>, revision: &Revision, key: &Key, ctx: &Ctx) -> Lea
 struct Learnt {
     deletion_due: Option<Timestamp>,
     refused: Option<core::Refusal>,
+    owed_since: Option<Timestamp>,
     deletes_collide: bool,
 }
 

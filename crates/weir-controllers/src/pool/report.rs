@@ -54,7 +54,7 @@ pub(super) async fn report(
     ctx: &Ctx,
 ) -> Result<(), ReportError> {
     let view = PoolView::of(&scene.observed, plan);
-    gauge(&scene.key, &view, ctx);
+    gauge(&scene.key, &view, plan, ctx);
     let status = pool_status(pool, scene, plan, outcomes, &view, ctx).await;
     // First, so that whoever reads that the pool is available finds its instances.
     write_provider_ids(pool, scene, ctx)
@@ -115,7 +115,7 @@ pub(super) async fn report_blocked(
     Ok(())
 }
 
-fn gauge(key: &Key, view: &PoolView, ctx: &Ctx) {
+fn gauge(key: &Key, view: &PoolView, plan: &Plan, ctx: &Ctx) {
     let labels = PoolLabels {
         namespace: key.namespace.clone(),
         pool: key.name.clone(),
@@ -139,6 +139,11 @@ fn gauge(key: &Key, view: &PoolView, ctx: &Ctx) {
         .waits
         .get_or_create(&labels)
         .set(view.waits.len() as i64);
+    let stuck = plan.waits.iter().filter(|wait| wait.on.needs_somebody());
+    metrics
+        .stuck
+        .get_or_create(&labels)
+        .set(stuck.count() as i64);
 }
 
 async fn pool_status(

@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Census, Member, Model, Plan, Standing};
-use crate::observed::{Departure, Provisioning, Refusal};
+use crate::observed::{Departure, Observed, Provisioning, Refusal};
 
 /// One thing that is waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +28,11 @@ pub enum WaitingOn {
     },
     /// Azure is to make instances that were asked for.
     Creation {
+        /// How many.
+        count: u32,
+    },
+    /// Azure owes instances for so long that it is not likely to make them.
+    NotMade {
         /// How many.
         count: u32,
     },
@@ -147,6 +152,32 @@ impl Wait {
 }
 
 impl WaitingOn {
+    /// Returns whether it may last until somebody does something about it.
+    #[must_use]
+    pub fn needs_somebody(&self) -> bool {
+        match self {
+            WaitingOn::NotMade { .. }
+            | WaitingOn::Refused { .. }
+            | WaitingOn::NoBudget { .. }
+            | WaitingOn::NeverServed { .. }
+            | WaitingOn::Protected { .. } => true,
+            WaitingOn::Drain { blocked_by, .. } => blocked_by.is_some(),
+            WaitingOn::Unread { .. }
+            | WaitingOn::Creation { .. }
+            | WaitingOn::Joining { .. }
+            | WaitingOn::Recovery { .. }
+            | WaitingOn::Batch { .. }
+            | WaitingOn::DeleteUnderWay { .. }
+            | WaitingOn::Deletion { .. }
+            | WaitingOn::Floor { .. }
+            | WaitingOn::Ceiling { .. }
+            | WaitingOn::Retry { .. }
+            | WaitingOn::Brake { .. }
+            | WaitingOn::ScaleSetBusy
+            | WaitingOn::ScaleSetGone => false,
+        }
+    }
+
     /// Returns how old a look at Azure may grow while this is waited for; `None` if Azure has no
     /// part in it.
     ///
@@ -157,6 +188,7 @@ impl WaitingOn {
         match self {
             // A machine object has to be made before the node joins, about two minutes later.
             WaitingOn::Creation { .. } => Some(SignedDuration::from_secs(20)),
+            WaitingOn::NotMade { .. } => Some(SignedDuration::from_secs(60)),
             // A slot stands idle from the end of a deletion until it is seen.
             WaitingOn::Deletion { .. } | WaitingOn::DeleteUnderWay { .. } => {
                 Some(SignedDuration::from_secs(15))
@@ -207,8 +239,7 @@ pub(super) fn explain(census: &Census<'_>, hold: Option<u32>, plan: &mut Plan) {
         plan.waits.push(Wait::refused(refusal, census.observed.at));
     }
     if pending > 0 && unmade.is_none() {
-        plan.waits
-            .push(Wait::new(WaitingOn::Creation { count: pending }));
+        plan.waits.push(creation(census.observed, pending));
     }
     let deleting = census.count(|m| m.instance.is_being_deleted());
     if deleting > 0 {
@@ -226,6 +257,20 @@ pub(super) fn explain(census: &Census<'_>, hold: Option<u32>, plan: &mut Plan) {
     for member in &census.members {
         plan.waits.extend(wait_for(member));
     }
+}
+
+/// C16: what is owed for as long as an instance may take to join is not on its way.
+fn creation(observed: &Observed, count: u32) -> Wait {
+    let since = observed.owed_since;
+    let until = since.map(|since| since + observed.pool.join_limit);
+    let is_late = until.is_some_and(|until| until <= observed.at);
+    let on = if is_late {
+        WaitingOn::NotMade { count }
+    } else {
+        WaitingOn::Creation { count }
+    };
+    let until = until.filter(|_| !is_late);
+    Wait { on, since, until }
 }
 
 fn floor(census: &Census<'_>, old: u32) -> WaitingOn {
@@ -286,11 +331,27 @@ fn wait_for(member: &Member<'_>) -> Option<Wait> {
     }
 }
 
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.on.fmt(f)?;
+        match self.since.filter(|_| self.on.needs_somebody()) {
+            Some(since) => write!(f, " (since {since:.0})"),
+            None => Ok(()),
+        }
+    }
+}
+
 impl fmt::Display for WaitingOn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             WaitingOn::Unread { why } => write!(f, "waiting to know: {why}"),
             WaitingOn::Creation { count } => write!(f, "Azure is making {count}"),
+            WaitingOn::NotMade { count } => {
+                write!(
+                    f,
+                    "Azure has neither made nor refused {count} that it was asked for"
+                )
+            }
             WaitingOn::Joining { instance } => write!(f, "{instance} is starting"),
             WaitingOn::Recovery { instance } => write!(f, "{instance} may recover"),
             WaitingOn::Drain {

@@ -55,6 +55,7 @@ pub fn observe(config: &Config, state: &State, order: &[u8], unread: Unread) -> 
         },
         deletion_due: None,
         refused: refused(state, at),
+        owed_since: None,
         deletes_collide: state.collided,
     }
 }

@@ -229,3 +229,13 @@ fn azure_takes_its_time() {
         |toy, round| toy.azure_sleeps = round < 15,
     );
 }
+
+#[test]
+fn azure_neither_makes_nor_refuses() {
+    story(
+        "what Azure neither makes nor refuses is told of after twenty minutes",
+        "R18 C16",
+        || Toy::rolling(2, Count(1), Count(0)),
+        |toy, round| toy.azure_sleeps = round < 80,
+    );
+}

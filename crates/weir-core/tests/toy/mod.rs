@@ -62,6 +62,8 @@ pub struct Toy {
     counted: BTreeSet<String>,
     standing: Option<azure::Standing>,
     collided: bool,
+    /// Since when Azure owes instances and made none.
+    owed_since: Option<Timestamp>,
     noted: Option<u32>,
     start: Timestamp,
     log: String,
@@ -150,6 +152,7 @@ impl Toy {
             counted: BTreeSet::new(),
             standing: None,
             collided: false,
+            owed_since: None,
             noted: None,
             start: Timestamp::UNIX_EPOCH,
             log: String::new(),
@@ -186,12 +189,25 @@ impl Toy {
             instances: Reading::Known(self.instances.clone()),
             orphans: self.orphans.clone(),
             deletion_due: None,
+            owed_since: self.owed_since,
             deletes_collide: self.collided,
             nodes: match unread("nodes") {
                 Some(what) => Reading::Unknown(format!("reading {what} failed")),
                 None => Reading::Known(()),
             },
         }
+    }
+
+    /// Notes since when Azure owes instances, as the controllers do at each look.
+    fn note_what_is_owed(&mut self) {
+        let live = self.instances.iter().filter(|i| !i.is_being_deleted());
+        let capacity = self.scale_set.as_ref().map_or(0, |set| set.capacity);
+        let made = self.instances.iter().map(|i| i.created).max();
+        let since = self
+            .owed_since
+            .unwrap_or(self.now)
+            .max(made.unwrap_or(Timestamp::MIN));
+        self.owed_since = (capacity as usize > live.count()).then_some(since);
     }
 
     fn refused(&self, revision: &Revision) -> Option<Refusal> {

@@ -114,6 +114,7 @@ impl Toy {
     }
 
     fn turn(&mut self) {
+        self.note_what_is_owed();
         let observed = self.observe();
         let plan = plan(&observed);
         let broken = check::broken_promises(&observed, &plan);
@@ -146,7 +147,7 @@ impl Toy {
                 WaitingOn::Drain { .. } => 4,
                 _ => 0,
             };
-            (kind, format!("wait: {}", wait.on))
+            (kind, format!("wait: {wait}"))
         });
         let mut said = String::new();
         say_lines(&mut said, &steps.chain(waits).collect::<Vec<_>>());

@@ -34,6 +34,7 @@ pub fn any(seed: u64, instances_max: u32) -> Observed {
         nodes: Reading::Known(()),
         deletion_due: dice.one_in(2).then(|| dice.moment()),
         refused: dice.one_in(3).then(|| refusal(&mut dice, count)),
+        owed_since: None,
         deletes_collide: dice.one_in(3),
     };
     match dice.below(30) {
