@@ -19,8 +19,8 @@ pub(super) fn is_autoscaled(machine_pool: &MachinePool) -> bool {
 ///
 /// R9: in an autoscaled pool that is the capacity in Azure, and what our own deletes have lowered
 /// it by and is not filled again. The capacity alone does not tell how much that is: the count is
-/// kept on the pool, and follows the capacity as far as our deletes do not explain it. What somebody
-/// else is seen to delete has lowered the capacity already, and so lowers the count.
+/// kept on the pool, and follows the capacity as far as our deletes do not explain it. What
+/// somebody else is seen to delete has lowered the capacity already, and so lowers the count.
 pub(super) fn replicas(
     pool: &AzureMachinePool,
     machine_pool: Option<&MachinePool>,
