@@ -135,27 +135,22 @@ fn normal(value: Value) -> Value {
 }
 
 fn fields_normal(mut fields: Map<String, Value>) -> Map<String, Value> {
-    if let Some(content) = content_of(&fields) {
-        fields.retain(|name, _| !matches!(name.as_str(), "content" | "encoding"));
-        fields.insert("content".to_owned(), file(&content));
+    let files = [
+        ("content", "encoding", content_of(&fields)),
+        ("source", "compression", source_of(&fields)),
+    ];
+    let mut opened = Map::new();
+    for (name, packing, text) in files {
+        let Some(text) = text else { continue };
+        fields.remove(name);
+        fields.remove(packing);
+        opened.insert(name.to_owned(), file(&text));
     }
-    if let Some(source) = source_of(&fields) {
-        fields.retain(|name, _| !matches!(name.as_str(), "source" | "compression"));
-        fields.insert("source".to_owned(), file(&source));
-    }
-    let opened = ["content", "source"];
-    fields
+    fields.remove("caCertHashes");
+    let others = fields
         .into_iter()
-        .filter(|(name, _)| name != "caCertHashes")
-        .map(|(name, value)| {
-            let value = if opened.contains(&name.as_str()) {
-                value
-            } else {
-                normal(value)
-            };
-            (name, value)
-        })
-        .collect()
+        .map(|(name, value)| (name, normal(value)));
+    opened.into_iter().chain(others).collect()
 }
 
 /// The content of a file of cloud-init, which may be packed.
@@ -290,7 +285,7 @@ mod tests {
     #[test]
     fn a_rotated_token_changes_no_meaning_and_another_label_does() {
         type Make = fn(&str, &str) -> Vec<u8>;
-        let rows: [(&str, Make); 8] = [
+        let rows: [(&str, Make); 10] = [
             ("cloud-config", |t, l| cloud_config(t, l).into_bytes()),
             ("cloud-config in base64", |t, l| {
                 BASE64.encode(cloud_config(t, l)).into_bytes()
@@ -302,6 +297,15 @@ mod tests {
             }),
             ("MIME", |t, l| mime(t, l).into_bytes()),
             ("Ignition", |t, l| ignition(t, l).into_bytes()),
+            ("a content that is no file's", |t, l| {
+                format!("#cloud-config\ndata: {{content: 'join {t} {l}'}}\n").into_bytes()
+            }),
+            ("a source that is a URL", |t, l| {
+                let source = format!("https://example.com/{l}?token={t}");
+                json!({"ignition": {"config": {"merge": [{"source": source}]}}})
+                    .to_string()
+                    .into_bytes()
+            }),
             ("a script", |t, l| {
                 format!("#!/bin/sh\njoin {t} {l}").into_bytes()
             }),
