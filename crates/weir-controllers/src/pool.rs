@@ -8,6 +8,7 @@ mod memory;
 mod observe;
 mod refusal;
 mod report;
+mod timeouts;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::api::{Patch, PatchParams};
@@ -60,6 +61,9 @@ pub enum Error {
     /// The count of an autoscaled pool could not be noted before it is changed.
     #[error("failed to note how many instances the pool has")]
     Replicas(#[source] kube::Error),
+    /// The timeouts of the template could not be carried to a Machine.
+    #[error("failed to carry the deletion timeouts of the MachinePool to its Machines")]
+    Timeouts(#[source] kube::Error),
     /// The outcome could not be written down.
     #[error("failed to report on the pool")]
     Report(#[source] Box<ReportError>),
@@ -107,10 +111,13 @@ pub async fn reconcile(key: &Key, ctx: &Ctx) -> Result<Turn, Error> {
     remember_replicas(&pool, &scene, ctx)
         .await
         .map_err(Error::Replicas)?;
+    // Before a Machine is asked to go, and no reason to stop if it is refused.
+    let carried = timeouts::carry(&scene, ctx).await;
     let outcomes = apply::apply(&pool, &scene, &plan, ctx).await;
     report::report(&pool, &scene, &plan, &outcomes, ctx)
         .await
         .map_err(|error| Error::Report(Box::new(error)))?;
+    carried.map_err(Error::Timeouts)?;
     let next = next_turn(ctx.clock.now(), &plan, &outcomes, &scene, ctx);
     Ok(Turn {
         view: Some(PoolView::of(&scene.observed, &plan)),

@@ -9,7 +9,6 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use weir_api::capi::{Machine, MachineDeletion};
 use weir_api::{
     AzureMachinePool, AzureMachinePoolMachine, AzureMachinePoolMachineStatus,
     AzureMachinePoolStatus, Condition, Initialization, InstanceStatus, V1Beta1Condition,
@@ -66,7 +65,6 @@ pub(super) async fn report(
     for instance in scene.look.iter().flat_map(|look| &look.instances) {
         if let Some(objects) = scene.objects.get(&instance.instance_id) {
             report_machine(objects, instance, scene, ctx).await?;
-            carry_deletion_timeouts(objects, scene, ctx).await?;
         }
     }
     tell(pool, scene, outcomes, ctx).await;
@@ -510,35 +508,6 @@ async fn report_machine(
     patch_status(&**machine, json!({"status": value}), ctx)
         .await
         .map_err(failed)
-}
-
-/// Core does not pass the pool's deletion timeouts on to its Machines, so that a budget which never
-/// allows anything would hold a drain for ever, whoever asked for it.
-async fn carry_deletion_timeouts(
-    objects: &Objects,
-    scene: &Scene,
-    ctx: &Ctx,
-) -> Result<(), ReportError> {
-    let template = scene
-        .machine_pool
-        .as_ref()
-        .map(|pool| &pool.spec.template.spec);
-    let asked = template.and_then(|spec| spec.deletion.as_ref());
-    let (Some(asked), Some(machine)) = (asked, &objects.machine) else {
-        return Ok(());
-    };
-    if *asked == MachineDeletion::default() || machine.spec.deletion.as_ref() == Some(asked) {
-        return Ok(());
-    }
-    let patch = Patch::Merge(json!({"spec": {"deletion": asked}}));
-    let api: Api<Machine> = Api::namespaced(ctx.kube.clone(), &scene.key.namespace);
-    let name = machine.name_any();
-    match api.patch(&name, &PatchParams::default(), &patch).await {
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        other => other
-            .map(|_| ())
-            .map_err(|source| ReportError::Machine { name, source }),
-    }
 }
 
 fn machine_status(
