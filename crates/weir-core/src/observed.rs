@@ -183,8 +183,19 @@ pub struct Machine {
     pub name: String,
     /// Whether somebody asked that this one goes first in a scale-down.
     pub delete_marked: bool,
+    /// What a health check found, if the machine is to be replaced for it.
+    pub unhealthy: Option<Unhealthy>,
     /// Whether it stays, and if not, how far its departure is.
     pub departure: Departure,
+}
+
+/// A finding of a health check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unhealthy {
+    /// When it was found.
+    pub since: Timestamp,
+    /// What was found, in words for people.
+    pub why: String,
 }
 
 /// How far a machine is on its way out.

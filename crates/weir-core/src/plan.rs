@@ -401,7 +401,10 @@ fn too_many<'c, 'o>(
 fn abandoned<'c, 'o>(census: &'c Census<'o>) -> Going<'c, 'o> {
     order::fittest_to_go(census, |m| m.is(Model::Old) && m.is_starting())
         .into_iter()
-        .map(|member| (member, Reason::Abandoned))
+        .map(|member| match member.finding() {
+            Some(_) => (member, order::why_old(member)),
+            None => (member, Reason::Abandoned),
+        })
         .collect()
 }
 

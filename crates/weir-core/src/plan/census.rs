@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::drained_since;
 use crate::observed::{
-    Departure, Instance, Node, Observed, Pool, Power, Provisioning, Refusal, ScaleSet,
+    Departure, Instance, Node, Observed, Pool, Power, Provisioning, Refusal, ScaleSet, Unhealthy,
 };
 
 /// What the pool's numbers allow at this moment.
@@ -80,12 +80,12 @@ pub enum Standing {
     Leaving,
 }
 
-/// Whether an instance has the revision that is wanted.
+/// Whether an instance is as it is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
-    /// It has.
+    /// It has the wanted revision.
     Current,
-    /// It has another one, or none that is known.
+    /// It has another one, or none that is known, or serves and is to be replaced for its health.
     Old,
 }
 
@@ -96,7 +96,7 @@ pub struct Member<'o> {
     pub instance: &'o Instance,
     /// What it is worth.
     pub standing: Standing,
-    /// Whether it has the wanted revision.
+    /// Whether it is as it is wanted.
     pub model: Model,
 }
 
@@ -214,7 +214,9 @@ impl<'o> Census<'o> {
     /// served, or Azure refuses to make any (R11).
     #[must_use]
     pub fn is_proven(&self) -> bool {
-        let served = |m: &Member<'_>| m.is(Model::Current) && m.has_served(self.observed);
+        let wanted = Some(&self.observed.pool.revision);
+        let served =
+            |m: &Member<'_>| m.instance.revision.as_ref() == wanted && m.has_served(self.observed);
         self.observed.refused.is_some() || self.members.iter().any(served)
     }
 
@@ -270,6 +272,12 @@ impl<'o> Member<'o> {
     pub fn is_marked(&self) -> bool {
         let machine = self.instance.machine.as_ref();
         machine.is_some_and(|machine| machine.delete_marked)
+    }
+
+    /// Returns what a health check found, if it is to be replaced for that.
+    #[must_use]
+    pub fn finding(&self) -> Option<&'o Unhealthy> {
+        finding(self.instance)
     }
 
     /// Returns whether it has this model.
@@ -350,8 +358,15 @@ fn is_work(provisioning: &Provisioning) -> bool {
     }
 }
 
+fn finding(instance: &Instance) -> Option<&Unhealthy> {
+    instance.machine.as_ref()?.unhealthy.as_ref()
+}
+
+/// One that serves though it is unhealthy is replaced like an old one: not before another serves.
 fn model(instance: &Instance, pool: &Pool) -> Model {
-    if instance.revision.as_ref() == Some(&pool.revision) {
+    let is_ready = instance.node.as_ref().is_some_and(|node| node.ready);
+    let is_wanted = finding(instance).is_none() || !is_ready;
+    if is_wanted && instance.revision.as_ref() == Some(&pool.revision) {
         Model::Current
     } else {
         Model::Old
@@ -370,7 +385,14 @@ fn standing(instance: &Instance, pool: &Pool, at: Timestamp) -> Standing {
         };
     }
     match &instance.node {
-        Some(node) if node.ready => ready_standing(node, pool, at),
+        Some(node) if node.ready => return ready_standing(node, pool, at),
+        _ => {}
+    }
+    if let Some(Unhealthy { since, why }) = finding(instance) {
+        let (since, why) = (*since, why.clone());
+        return Standing::Broken { since, why };
+    }
+    match &instance.node {
         Some(node) => unready_standing(instance, node, pool, at),
         None => nodeless_standing(instance, pool, at),
     }

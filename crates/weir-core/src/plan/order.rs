@@ -20,9 +20,27 @@ pub(super) fn fittest_to_go<'c, 'o>(
     found
 }
 
-/// R17: serving instances of an old model, from the zone that has most of them first.
+/// Serving instances that are to be replaced: the unhealthy, then those of an old model.
 pub(super) fn old_and_serving<'c, 'o>(census: &'c Census<'o>) -> Vec<(&'c Member<'o>, Reason)> {
     let fittest = fittest_to_go(census, |m| m.is(Model::Old) && m.is_available());
+    let (unhealthy, old): (Vec<_>, Vec<_>) =
+        fittest.into_iter().partition(|m| m.finding().is_some());
+    let unhealthy = unhealthy.into_iter().map(|m| (m, why_old(m)));
+    unhealthy.chain(by_zone(old)).collect()
+}
+
+/// Why an instance that does not have to be broken is to be replaced.
+pub(super) fn why_old(member: &Member<'_>) -> Reason {
+    match member.finding() {
+        Some(found) => Reason::Unhealthy {
+            why: found.why.clone(),
+        },
+        None => Reason::OldModel,
+    }
+}
+
+/// R17: from the zone that has most of them first.
+fn by_zone<'c, 'o>(fittest: Vec<&'c Member<'o>>) -> Vec<(&'c Member<'o>, Reason)> {
     let count = fittest.len();
     let mut zones: BTreeMap<_, VecDeque<_>> = BTreeMap::new();
     for (rank, member) in fittest.into_iter().enumerate() {
@@ -47,9 +65,10 @@ fn rank(member: &Member<'_>) -> u8 {
         (Standing::Broken { .. }, Model::Current) => 1,
         (Standing::Starting { .. }, _) => 2,
         (Standing::Unready { .. }, _) => 3,
-        (Standing::Serving, Model::Old) => 4,
-        (Standing::Serving, Model::Current) => 5,
-        (Standing::Leaving, _) => 6,
+        (Standing::Serving, Model::Old) if member.finding().is_some() => 4,
+        (Standing::Serving, Model::Old) => 5,
+        (Standing::Serving, Model::Current) => 6,
+        (Standing::Leaving, _) => 7,
     }
 }
 

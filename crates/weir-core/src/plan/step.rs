@@ -96,6 +96,11 @@ pub enum Reason {
     },
     /// The instance was being made for a revision that nobody wants any more.
     Abandoned,
+    /// The instance serves, a health check wants it replaced, and the floor allows it to go.
+    Unhealthy {
+        /// What was found.
+        why: String,
+    },
     /// The instance serves with an old model and the floor allows it to go.
     OldModel,
     /// The drain is over.
@@ -180,6 +185,7 @@ impl fmt::Display for Reason {
             Reason::Surplus { replicas } => write!(f, "more than {replicas} exist"),
             Reason::Broken { why } => f.write_str(why),
             Reason::Abandoned => f.write_str("its model is abandoned and it never served"),
+            Reason::Unhealthy { why } => write!(f, "it is unhealthy and can be spared: {why}"),
             Reason::OldModel => f.write_str("it has an old model and can be spared"),
             Reason::Drained => f.write_str("the drain is over"),
             Reason::NoMachine => f.write_str("it has no object yet"),

@@ -162,6 +162,7 @@ pub fn uses_its_budget_at_once(observed: &Observed) -> Verdict {
             instance.machine = Some(Machine {
                 name: format!("pool-{}", instance.id),
                 delete_marked: false,
+                unhealthy: None,
                 departure: Departure::Draining {
                     since,
                     blocked_by: None,

@@ -202,6 +202,7 @@ fn machine(name: String, departure: Departure) -> Machine {
     Machine {
         name,
         delete_marked: false,
+        unhealthy: None,
         departure,
     }
 }

@@ -6,6 +6,7 @@ mod broken;
 mod counts;
 mod drains;
 mod ends;
+mod health;
 mod limits;
 mod models;
 mod order;

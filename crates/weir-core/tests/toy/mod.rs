@@ -289,6 +289,7 @@ fn staying(id: &str) -> Machine {
     Machine {
         name: format!("pool-{id}"),
         delete_marked: false,
+        unhealthy: None,
         departure: Departure::Staying,
     }
 }

@@ -1,6 +1,6 @@
 //! The others: nodes, drains, users and the autoscaler.
 
-use weir_core::observed::{Departure, Limit, Node, Provisioning};
+use weir_core::observed::{Departure, Limit, Node, Provisioning, Unhealthy};
 
 use super::{Toy, revision};
 
@@ -85,6 +85,13 @@ impl Toy {
     pub fn mark(&mut self, id: &str) {
         self.event("user", &format!("marks {id}"));
         self.instance(id).machine.as_mut().unwrap().delete_marked = true;
+    }
+
+    /// A health check wants an instance replaced.
+    pub fn find_unhealthy(&mut self, id: &str, why: &str) {
+        self.event("check", &format!("finds {id} unhealthy: {why}"));
+        let (since, why) = (self.now, why.to_owned());
+        self.instance(id).machine.as_mut().unwrap().unhealthy = Some(Unhealthy { since, why });
     }
 
     /// The user takes an instance's protection from scale-in away.

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use weir_core::observed::{
     DeletePolicy, Departure, Instance, Limit, Machine, Node, Observed, Pool, Power, Provisioning,
-    Reading, Refusal, Revision, ScaleSet, instance_order,
+    Reading, Refusal, Revision, ScaleSet, Unhealthy, instance_order,
 };
 
 pub const WANTED: &str = "v2";
@@ -98,6 +98,7 @@ struct Mix {
     unready: u64,
     odd: u64,
     protected: u64,
+    unhealthy: u64,
 }
 
 impl Mix {
@@ -110,6 +111,7 @@ impl Mix {
             unready: share().min(60),
             odd: share().min(30),
             protected: share(),
+            unhealthy: share().min(60),
         }
     }
 
@@ -121,6 +123,7 @@ impl Mix {
             unready: 0,
             odd: 0,
             protected: 10,
+            unhealthy: 0,
         }
     }
 }
@@ -153,6 +156,10 @@ fn instance(dice: &mut Dice, mix: &Mix, n: u32) -> Instance {
         machine: (!odd || dice.one_in(2)).then(|| Machine {
             name: format!("pool-{id}"),
             delete_marked: dice.one_in(10),
+            unhealthy: dice.percent(mix.unhealthy).then(|| Unhealthy {
+                since: dice.past(),
+                why: "DiskPressure is True".to_owned(),
+            }),
             departure: if leaving {
                 departure(dice)
             } else {
@@ -254,6 +261,7 @@ fn orphans(dice: &mut Dice) -> Vec<Machine> {
     let orphan = |dice: &mut Dice, n| Machine {
         name: format!("pool-{}", 2 * n),
         delete_marked: false,
+        unhealthy: None,
         departure: if dice.one_in(2) {
             Departure::Staying
         } else {

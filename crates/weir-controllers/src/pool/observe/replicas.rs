@@ -108,6 +108,7 @@ mod tests {
         Machine {
             name: "pool-0".to_owned(),
             delete_marked: false,
+            unhealthy: None,
             departure,
         }
     }
