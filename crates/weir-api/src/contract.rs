@@ -251,6 +251,10 @@ pub mod reason {
     pub const NOT_PROVISIONED: &str = "NotProvisioned";
     /// Of `OwnerRemediated`: nobody has begun.
     pub const WAITING_FOR_REMEDIATION: &str = "WaitingForRemediation";
+    /// Of `OwnerRemediated`: the owner will replace the machine later.
+    pub const REMEDIATION_DEFERRED: &str = "RemediationDeferred";
+    /// Of `OwnerRemediated`: the owner has asked the machine to go.
+    pub const REMEDIATION_MACHINE_DELETING: &str = "MachineDeleting";
 }
 
 /// Reasons of a Machine's `Deleting`, in the order in which a Machine goes through them.

@@ -7,6 +7,7 @@ mod apply;
 mod memory;
 mod observe;
 mod refusal;
+mod remediation;
 mod report;
 mod timeouts;
 
@@ -64,6 +65,9 @@ pub enum Error {
     /// The timeouts of the template could not be carried to a Machine.
     #[error("failed to carry the deletion timeouts of the MachinePool to its Machines")]
     Timeouts(#[source] kube::Error),
+    /// A Machine could not be told what becomes of it after its health check failed.
+    #[error("failed to tell a Machine whether it is remediated")]
+    Remediation(#[source] kube::Error),
     /// The outcome could not be written down.
     #[error("failed to report on the pool")]
     Report(#[source] Box<ReportError>),
@@ -118,6 +122,8 @@ pub async fn reconcile(key: &Key, ctx: &Ctx) -> Result<Turn, Error> {
         .await
         .map_err(|error| Error::Report(Box::new(error)))?;
     carried.map_err(Error::Timeouts)?;
+    let answered = remediation::answer(&scene, &plan, ctx).await;
+    answered.map_err(Error::Remediation)?;
     let next = next_turn(ctx.clock.now(), &plan, &outcomes, &scene, ctx);
     Ok(Turn {
         view: Some(PoolView::of(&scene.observed, &plan)),

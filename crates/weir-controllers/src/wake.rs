@@ -56,12 +56,20 @@ impl Followed for MachinePool {
 }
 
 impl Followed for Machine {
-    /// The course of its deletion counts as well: it tells when a drain is over.
+    /// The course of its deletion counts as well, which tells when a drain is over, and what a
+    /// health check found.
     fn news(&self) -> String {
+        let told = [
+            contract::condition::DELETING,
+            contract::condition::HEALTH_CHECK_SUCCEEDED,
+            contract::condition::OWNER_REMEDIATED,
+        ];
         let conditions = self.status.iter().flat_map(|status| &status.conditions);
-        let deleting = conditions.filter(|c| c.type_ == contract::condition::DELETING);
-        let deleting: Vec<_> = deleting.map(|c| (&c.reason, &c.message)).collect();
-        format!("{} {deleting:?}", meta_news(self))
+        let told = conditions.filter(|c| told.contains(&c.type_.as_str()));
+        let told: Vec<_> = told
+            .map(|c| (&c.type_, &c.status, &c.reason, &c.message))
+            .collect();
+        format!("{} {told:?}", meta_news(self))
     }
 
     fn wakes(&self, caches: &Caches) -> Vec<Work> {

@@ -21,6 +21,7 @@ use weir_core::observed::{
 
 pub(super) use self::replicas::new_note;
 use super::memory::Look;
+use super::remediation;
 use crate::access::AccessError;
 use crate::context::{Ctx, Key};
 use crate::machine::{core_has_drained, is_past_drain};
@@ -590,6 +591,7 @@ fn core_machine(objects: &Objects, key: &Key, ctx: &Ctx) -> core::Machine {
     core::Machine {
         name,
         delete_marked,
+        unhealthy: objects.machine.as_deref().and_then(remediation::finding),
         departure,
     }
 }

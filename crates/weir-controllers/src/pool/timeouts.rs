@@ -1,7 +1,7 @@
 //! Carries the timeouts of a MachinePool's template to its Machines, which core does not do.
 //!
-//! Without them a budget that allows no eviction holds a drain for ever. Each is a field of its own:
-//! whoever sets one on a Machine keeps it, and what the template no longer has is taken back.
+//! Without them a budget that allows no eviction holds a drain for ever. Each is a field of its
+//! own: whoever sets one on a Machine keeps it, and what the template no longer has is taken back.
 //!
 //! # Source
 //! Cluster API v1.14.2, core/reconcilers/machinepool/machinepool_controller_phases.go: the Machines
