@@ -354,8 +354,9 @@ fn brake<'c, 'o>(
 
 /// R15, R16: how the pool gets down to what the user asks, when it has more than that.
 ///
-/// Old instances count only where nothing else takes them away. R9: whoever scales an autoscaled
-/// pool takes the instances away as well.
+/// Old instances are counted together with the others while nothing is rolled, by themselves while
+/// a revision is held, and not at all while the rollout takes them away. R9: whoever scales an
+/// autoscaled pool takes the instances away as well.
 fn surplus<'c, 'o>(
     census: &'c Census<'o>,
     hold: Option<u32>,
@@ -364,16 +365,15 @@ fn surplus<'c, 'o>(
     if census.observed.pool.autoscaled {
         return Going::new();
     }
-    let counted = |m: &Member<'o>| {
-        !m.is_leaving() && stays_in_a_rollout(census, hold, m) && !settled.contains(m.id())
-    };
-    too_many(census, census.count(counted), counted)
-}
-
-/// Whether an instance goes only if there are too many: it has the wanted revision, or nothing is
-/// rolled now.
-fn stays_in_a_rollout(census: &Census<'_>, hold: Option<u32>, member: &Member<'_>) -> bool {
-    member.is(Model::Current) || hold.is_some() || !census.model_is_current()
+    let open = |m: &Member<'o>| !m.is_leaving() && !settled.contains(m.id());
+    let rolled = |m: &Member<'o>| m.is(Model::Old) && census.model_is_current();
+    let stays = |m: &Member<'o>| open(m) && !rolled(m);
+    let mut going = too_many(census, census.count(stays), stays);
+    if hold.is_some() {
+        let old = |m: &Member<'o>| open(m) && rolled(m);
+        going.extend(too_many(census, census.count(old), old));
+    }
+    going
 }
 
 /// R16: whom the user or an autoscaler marked goes before any other, whatever its model, but no

@@ -287,8 +287,8 @@ fn floor(census: &Census<'_>, old: u32) -> WaitingOn {
 /// R16: what is protected stays, however few are asked for.
 fn protected(census: &Census<'_>, hold: Option<u32>) -> Option<Wait> {
     let replicas = census.bounds.replicas;
-    let stays = |m: &Member<'_>| super::stays_in_a_rollout(census, hold, m);
-    let protected = census.count(|m| m.instance.protected && !m.is_leaving() && stays(m));
+    let rolled = |m: &Member<'_>| m.is(Model::Old) && census.model_is_current() && hold.is_none();
+    let protected = census.count(|m| m.instance.protected && !m.is_leaving() && !rolled(m));
     let count = protected.saturating_sub(replicas);
     let is_told = count > 0 && !census.observed.pool.autoscaled;
     is_told.then(|| Wait::new(WaitingOn::Protected { count, replicas }))

@@ -114,17 +114,11 @@ fn every_case_of_rollouts_and_scale_downs_is_held() {
 
 #[test]
 fn every_file_has_a_story() {
-    let sources = [
-        include_str!("autoscaled.rs"),
-        include_str!("broken.rs"),
-        include_str!("counts.rs"),
-        include_str!("drains.rs"),
-        include_str!("ends.rs"),
-        include_str!("limits.rs"),
-        include_str!("models.rs"),
-        include_str!("order.rs"),
-        include_str!("refused.rs"),
-    ];
+    let stories = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/stories");
+    let sources: Vec<String> = fs::read_dir(stories)
+        .unwrap()
+        .map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap())
+        .collect();
     for entry in fs::read_dir(folder()).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let title = name.trim_end_matches(".rollout");
