@@ -16,6 +16,9 @@ use crate::control_plane::{ControlPlane, KubernetesApi, define, is_true};
 use crate::objects::{apply, apply_status, object_api};
 use crate::wait::wait_until;
 
+/// How many seconds the drain of a node may take in the pools that are made here.
+pub const DRAIN_TIMEOUT: u32 = 300;
+
 /// Version of the objects of Cluster API's core.
 pub const CORE: &str = "cluster.x-k8s.io/v1beta2";
 
@@ -305,6 +308,7 @@ pub async fn apply_pool(
             "clusterName": place.cluster,
             "version": version,
             "bootstrap": {"dataSecretName": bootstrap},
+            "deletion": {"nodeDrainTimeoutSeconds": DRAIN_TIMEOUT},
             "infrastructureRef": {
                 "apiGroup": group(INFRASTRUCTURE),
                 "kind": "AzureMachinePool",
@@ -313,6 +317,27 @@ pub async fn apply_pool(
         }},
     });
     apply(client, place.with(CORE, "MachinePool", name, "spec", spec)).await?;
+    Ok(())
+}
+
+/// Has core check the health of a pool's Machines.
+///
+/// # Errors
+/// The object is refused.
+pub async fn check_health(
+    management: &KubernetesApi,
+    place: &Place,
+    pool: &Pool,
+) -> anyhow::Result<()> {
+    let spec = json!({
+        "clusterName": place.cluster,
+        "selector": {"matchLabels": {"cluster.x-k8s.io/pool-name": pool.name}},
+        "checks": {"unhealthyNodeConditions": [
+            {"type": "Ready", "status": "Unknown", "timeoutSeconds": 300},
+        ]},
+    });
+    let check = place.with(CORE, "MachineHealthCheck", &pool.name, "spec", spec);
+    apply(&management.client, check).await?;
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use kube::ResourceExt as _;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
 use tokio::time::Instant;
 use weir_e2e::fixtures::{self, CORE, Place, Pool};
@@ -61,6 +61,7 @@ async fn story(stack: &mut Stack, place: &Place) -> anyhow::Result<()> {
     rolls(stack, place, &pool).await?;
     replaces_a_deleted_machine(stack, place, &pool).await?;
     replaces_a_deleted_instance(stack, place, &pool).await?;
+    replaces_an_unhealthy_machine(stack, place, &pool).await?;
     pool.version = "v1.36.5".to_owned();
     pool.azure_spec["strategy"]["rollingUpdate"]["maxSurge"] = json!(2);
     rolls_although_its_controller_is_killed(stack, place, &pool).await?;
@@ -100,8 +101,21 @@ async fn comes_up(stack: &Stack, place: &Place, pool: &Pool) -> anyhow::Result<(
     fixtures::apply_pool(&stack.control_plane.management, place, pool).await?;
     stack.settled(place, pool, UP_IN).await?;
     println!("came up in {:.1} s", began.elapsed().as_secs_f64());
+    machines_have_the_timeout(stack, place).await?;
     fixtures::deploy_with_budget(&stack.control_plane.workload, WORKLOAD, PODS, BUDGET).await?;
     workload_is_ready(stack).await
+}
+
+async fn machines_have_the_timeout(stack: &Stack, place: &Place) -> anyhow::Result<()> {
+    for machine in stack.machines(place).list(&ListParams::default()).await? {
+        let timeout = &machine.data["spec"]["deletion"]["nodeDrainTimeoutSeconds"];
+        ensure!(
+            *timeout == fixtures::DRAIN_TIMEOUT,
+            "Machine {} has {timeout} for its drain",
+            machine.name_any()
+        );
+    }
+    Ok(())
 }
 
 async fn workload_is_ready(stack: &Stack) -> anyhow::Result<()> {
@@ -204,7 +218,12 @@ async fn replaces_a_deleted_machine(
 ) -> anyhow::Result<()> {
     let machines = stack.machines(place).list(&ListParams::default()).await?;
     let name = machines.items.first().context("no Machine")?.name_any();
-    replaces(stack, place, pool, "Machine", &name).await
+    let began = Began::by_a_user(stack, pool).await?;
+    stack
+        .machines(place)
+        .delete(&name, &DeleteParams::default())
+        .await?;
+    replaces(stack, place, pool, &name, began).await
 }
 
 async fn replaces_a_deleted_instance(
@@ -214,27 +233,85 @@ async fn replaces_a_deleted_instance(
 ) -> anyhow::Result<()> {
     let instances = stack.instances(place).list(&ListParams::default()).await?;
     let name = instances.items.last().context("no instance")?.name_any();
-    replaces(stack, place, pool, "AzureMachinePoolMachine", &name).await
+    let began = Began::by_a_user(stack, pool).await?;
+    stack
+        .instances(place)
+        .delete(&name, &DeleteParams::default())
+        .await?;
+    replaces(stack, place, pool, &name, began).await
 }
 
-/// Deletes one object of an instance as a user does, and sees the instance replaced.
+/// Its node is Ready, so that it goes only when another one is.
+async fn replaces_an_unhealthy_machine(
+    stack: &Stack,
+    place: &Place,
+    pool: &Pool,
+) -> anyhow::Result<()> {
+    let machines = stack.machines(place);
+    let found = machines.list(&ListParams::default()).await?;
+    let name = found.items.first().context("no Machine")?.name_any();
+    let began = Began {
+        what: "its health check failed",
+        bounds: bounds(pool),
+        ..Began::by_a_user(stack, pool).await?
+    };
+    fixtures::check_health(&stack.control_plane.management, place, pool).await?;
+    // Core's check takes this as a finding.
+    let marked = json!({"metadata": {"annotations": {"cluster.x-k8s.io/remediate-machine": ""}}});
+    machines
+        .patch(&name, &PatchParams::default(), &Patch::Merge(&marked))
+        .await?;
+    wait_until("word of the remediation", SOON, async || {
+        let Some(machine) = machines.get_opt(&name).await? else {
+            return Ok(Some(()));
+        };
+        let conditions = machine.data["status"]["conditions"].as_array();
+        let ours = ["RemediationDeferred", "MachineDeleting"];
+        let told = conditions.into_iter().flatten().any(|condition| {
+            condition["type"] == "OwnerRemediated"
+                && ours.iter().any(|reason| condition["reason"] == *reason)
+        });
+        Ok(told.then_some(()))
+    })
+    .await?;
+    replaces(stack, place, pool, &name, began).await
+}
+
+/// What was there before one machine was to be replaced.
+struct Began {
+    what: &'static str,
+    at: Instant,
+    before: Report,
+    sampler: Sampler,
+    bounds: Bounds,
+}
+
+impl Began {
+    /// A user takes one away; Weir may not take another.
+    async fn by_a_user(stack: &Stack, pool: &Pool) -> anyhow::Result<Began> {
+        Ok(Began {
+            what: "it was deleted",
+            at: Instant::now(),
+            before: stack.azure.report().await?,
+            sampler: Sampler::start(stack, WORKLOAD, &pool.name),
+            bounds: Bounds {
+                available_nodes: REPLICAS as usize - 1,
+                ..bounds(pool)
+            },
+        })
+    }
+}
+
+/// Sees one instance replaced and no other.
 async fn replaces(
     stack: &Stack,
     place: &Place,
     pool: &Pool,
-    kind: &str,
     name: &str,
+    began: Began,
 ) -> anyhow::Result<()> {
-    let before = stack.azure.report().await?;
-    let sampler = Sampler::start(stack, WORKLOAD, &pool.name);
-    let began = Instant::now();
-    let objects = match kind {
-        "Machine" => stack.machines(place),
-        _ => stack.instances(place),
-    };
-    objects.delete(name, &DeleteParams::default()).await?;
     let both = [stack.machines(place), stack.instances(place)];
-    wait_until(&format!("end of {name}"), SOON, async || {
+    wait_until(&format!("end of {name}"), 2 * SOON, async || {
         for api in &both {
             ensure!(api.get_opt(name).await?.is_none(), "{name} is still there");
         }
@@ -242,16 +319,13 @@ async fn replaces(
     })
     .await?;
     stack.settled(place, pool, UP_IN).await?;
-    // The user took one away; Weir may not take another.
-    let bounds = Bounds {
-        available_nodes: REPLICAS as usize - 1,
-        ..bounds(pool)
-    };
-    let seen = sampler.finish(bounds)?;
-    replaced(pool, 1, &seen, &before, &stack.azure.report().await?)?;
+    let seen = began.sampler.finish(began.bounds)?;
+    let after = stack.azure.report().await?;
+    replaced(pool, 1, &seen, &began.before, &after)?;
     println!(
-        "replaced after its {kind} was deleted: {:.1} s",
-        began.elapsed().as_secs_f64()
+        "replaced after {}: {:.1} s",
+        began.what,
+        began.at.elapsed().as_secs_f64()
     );
     workload_is_ready(stack).await
 }
